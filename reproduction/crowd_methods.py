@@ -29,10 +29,10 @@ from latentfit.labels.data.labels import Labels
 from latentfit.labels.em import SMOOTHING, crowd_steps
 from latentfit.labels.estimator.dawid_skene import DawidSkene
 from latentfit.labels.init.designated import LEAST_RATIO, impute_designated, square_root
-from latentfit.labels.init.methods import METHODS, Method, Settings, Start, start_robust
+from latentfit.labels.init.methods import METHODS, Initialisation, Method, Settings, init_robust
 from latentfit.labels.init.robust import PairWeight, fit_robust_root
 from latentfit.labels.init.symnmf import mixture_from_factor, rotate_from_several
-from latentfit.labels.init.votes import vote_shares
+from latentfit.labels.init.votes import vote_proportions
 from latentfit.labels.moments import count_label_pairs
 
 Codes = NDArray[np.int32]
@@ -98,8 +98,8 @@ def _fit_recipe(labels: Labels, method: Method, polish: Polish | None, seed: int
     engine = MemoryEngine(labels)
     start = method(labels, Settings(np.random.default_rng(seed)))
     if polish is None:
-        return start.beliefs(labels, engine), start.mixture
-    sums = start.sums(labels, engine)
+        return start.task_posterior(labels, engine), start.mixture
+    sums = start.statistics(labels, engine)
     steps = crowd_steps(labels, sums, polish.smoothing, engine)
     found = em(steps, steps.m_step(sums), max_iter=polish.max_iter, tol=polish.tol)
     mixture = align_to_labels(found.params, np.bincount(labels.workers, minlength=labels.n_workers))
@@ -128,8 +128,8 @@ def error_percent(posterior: Floats, truth: Codes) -> float:
 def released_robust(pair_weight: PairWeight) -> Method:
     """Robust imputation from a random square root, each worker's classes sorted by themselves."""
 
-    def start(labels: Labels, settings: Settings) -> Start:
-        return start_robust(labels, settings, pair_weight=pair_weight, start="random")
+    def start(labels: Labels, settings: Settings) -> Initialisation:
+        return init_robust(labels, settings, pair_weight=pair_weight, init="random")
 
     return start
 
@@ -151,26 +151,26 @@ def one_order(root: Floats, pairs: PairCounts, counts: Floats, rng: np.random.Ge
     return mixture_from_factor(rotation.factor, pairs.first, counts)
 
 
-def global_robust(labels: Labels, settings: Settings) -> Start:
+def global_robust(labels: Labels, settings: Settings) -> Initialisation:
     """RobSymNMF from a random root, one order of classes."""
     return _globally(labels, settings, lambda pairs: robust_root(pairs, labels.n_classes, settings.rng))
 
 
-def global_designated(labels: Labels, settings: Settings) -> Start:
+def global_designated(labels: Labels, settings: Settings) -> Initialisation:
     """DesSymNMF, one order of classes."""
     return _globally(labels, settings, lambda pairs: designated_root(pairs, labels.n_classes))
 
 
-def _globally(labels: Labels, settings: Settings, root_of: Callable[[PairCounts], Floats]) -> Start:
+def _globally(labels: Labels, settings: Settings, root_of: Callable[[PairCounts], Floats]) -> Initialisation:
     pairs = count_label_pairs(labels)
     counts = np.bincount(labels.workers, minlength=labels.n_workers)
     mixture = one_order(root_of(pairs), pairs, counts.astype(float), settings.rng)
-    return Start(align_to_labels(mixture, counts))
+    return Initialisation(align_to_labels(mixture, counts))
 
 
-def majority(labels: Labels, settings: Settings) -> Start:
+def majority(labels: Labels, settings: Settings) -> Initialisation:
     """The votes themselves."""
-    return Start(posterior=vote_shares(labels))
+    return Initialisation(posterior=vote_proportions(labels))
 
 
 # ------------------------------------------------------------------------------------------- rows

@@ -23,7 +23,7 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data.labels import Labels
 from latentfit.labels.init.methods import METHODS
-from latentfit.labels.init.votes import vote_shares
+from latentfit.labels.init.votes import vote_proportions
 from latentfit.simulate import Crowd, specialist_crowd
 from reproduction.crowd_methods import (
     AUTO,
@@ -169,7 +169,7 @@ def _sampled_rows(dataset: str, column: int, crowds: list[Crowd], seeds: list[in
         rows.append(mean_row(row, _squared_errors(answers, crowds), seconds))
         if recipe.method in LABELLERS:
             labelled.append(_label_row(dataset, recipe.method, recipe.variant, answers, crowds))
-    votes = [Answer(vote_shares(labels), None, 0.0) for labels in coded]
+    votes = [Answer(vote_proportions(labels), None, 0.0) for labels in coded]
     oracle = [_oracle(labels, crowd) for labels, crowd in zip(coded, crowds, strict=True)]
     labelled.append(_label_row(dataset, "Majority Voting", PUBLISHED, votes, crowds))
     labelled.append(_label_row(dataset, "oracle", "true parameters", oracle, crowds))

@@ -182,17 +182,17 @@ def test_a_wide_file_with_ids_and_text_is_read_and_the_label_minus_one_is_kept_w
     more = ["--no-report", "--out", str(tmp_path / "o")]
     assert main(["labels", str(path), "--task", "key", "--abstain", "", *more]) == 0
     told = " ".join(capsys.readouterr().err.split())
-    assert "column 'text' has another value in every row" in told
+    assert "every value of column 'text' is different" in told
     rows = [line.split(",") for line in (tmp_path / "o" / "consensus.csv").read_text().splitlines()[1:]]
     assert [row[0] for row in rows] == [f"x{n}" for n in range(200)]
     assert np.mean([int(row[1]) == answer for row, answer in zip(rows, truth, strict=True)]) > 0.85
     assert main(["labels", str(path), *more]) == 0
     told = " ".join(capsys.readouterr().err.split())
-    assert "column 'key' has another value in every row, so it is taken as the task" in told
+    assert "every value of column 'key' is different, so it is taken as the task" in told
     assert f"-1 stands in {(said == -1).sum()} cells" in told
 
 
-def test_values_that_mean_missing_are_no_labels_and_names_keep_them(tmp_path):
+def test_missing_value_codes_apply_to_labels_and_not_to_names(tmp_path):
     votes = "".join(f"{n},{who},{99 if (n + who) % 7 == 0 else n % 2}\n" for n in range(120) for who in range(4))
     (tmp_path / "votes.csv").write_text("task,worker,label\n" + votes)
     (tmp_path / "truth.csv").write_text("task,label\n" + "".join(f"{n},{n % 2}\n" for n in range(120)))

@@ -77,7 +77,7 @@ def test_columns_can_be_named():
         fitted(renamed, columns={"annotator": "b"})
 
 
-def test_labels_come_back_in_the_users_words():
+def test_labels_are_returned_as_the_user_wrote_them():
     rows = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "cy", "dog")]
     frame = pd.DataFrame(rows, columns=["task", "worker", "label"])
     model = fitted(frame)
@@ -96,7 +96,7 @@ def test_user_order_of_categories_is_kept():
     assert fitted(frame.assign(label=words)).classes_.tolist() == ["low", "mid", "high"]
 
 
-def test_abstentions_and_gaps_are_not_labels():
+def test_abstentions_and_missing_values_are_not_labels():
     rows = [("a", "x", "yes"), ("a", "y", ""), ("a", "z", "yes"), ("b", "x", "no"), ("b", "y", "no"), ("b", "z", None)]
     labels = read_labels(pd.DataFrame(rows, columns=["task", "worker", "label"]))
     assert labels.n_labels == 4
@@ -143,7 +143,7 @@ def test_repeated_answers_enter_the_likelihood_as_dawid_and_skene_count_them():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_repeated_answers_help_where_they_are_independent_and_are_doubted_where_they_are_copies():
+def test_repeated_answers_help_where_independent_and_are_reported_where_duplicated():
     rng = np.random.default_rng(0)
     truth, accuracy = rng.integers(0, 3, 400), rng.uniform(0.5, 0.7, 5)
     task, worker = (axis.ravel() for axis in np.indices((400, 5)))
@@ -191,7 +191,7 @@ def narrow_gaps():
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
-def test_whole_numbers_beside_numbers_with_gaps_are_the_same_labels(kind):
+def test_integers_and_floats_with_missing_values_are_the_same_labels(kind):
     wide = kind(narrow_gaps())
     model = fitted(wide, abstain=[-1])
     assert model.classes_.tolist() == [0, 1]
@@ -201,14 +201,14 @@ def test_whole_numbers_beside_numbers_with_gaps_are_the_same_labels(kind):
     assert read_labels(kind(narrow_gaps() / 2), abstain=[-0.5]).class_names.tolist() == [0, 0.5]
 
 
-def test_a_worker_without_labels_and_words_beside_numbers():
+def test_a_worker_without_labels_and_text_mixed_with_numbers_are_read():
     wide = pa.table({"a": [0, 1], "b": [0.0, 1.0], "idle": pa.nulls(2)})
     assert read_labels(wide).class_names.tolist() == [0, 1]
     mixed = pa.table({"a": [0, 1], "b": [None, 1.0], "c": ["x", "1"]})
     assert read_labels(mixed).class_names.tolist() == ["0", "1", "x"]
 
 
-def test_large_numbers_beside_gaps_keep_their_last_digit():
+def test_large_integers_with_missing_values_keep_their_last_digit():
     large = [2**60, 2**60 + 1]
     assert read_labels(pa.table({"a": large, "b": large})).class_names.tolist() == large
     for other in ([large[1], None], [1.0, None]):
@@ -240,7 +240,7 @@ def test_minus_one_is_a_label_of_a_long_table():
     assert (wide == truth).mean() > 0.9
 
 
-def test_minus_one_in_a_wide_table_of_codes_is_snorkels_with_a_count_unless_told_otherwise():
+def test_minus_one_in_a_wide_table_of_codes_means_abstain_with_a_warning_by_default():
     said, truth = sentiment(400)
     number = int((said == -1).sum())
     with pytest.warns(DataWarning, match=f"-1 stands in {number} cells .* no answer, as in snorkel; give"):
@@ -291,7 +291,7 @@ def test_a_column_of_a_wide_table_with_another_value_in_every_row_is_the_task(na
 
 def test_numbers_that_count_the_rows_are_no_worker_either():
     wide, _ = wide_file()
-    with pytest.warns(DataWarning, match="column 'n' has another value in every row, so it is taken as the task"):
+    with pytest.warns(DataWarning, match="every value of column 'n' is different, so it is taken as the task"):
         assert DawidSkene().fit(wide.assign(n=range(400))).classes_.tolist() == ["neg", "neutral", "pos"]
 
 
@@ -305,7 +305,7 @@ def test_the_task_of_a_wide_table_can_be_named_alone():
 def test_free_text_beside_an_id_is_left_out_or_refused():
     wide, _ = wide_file()
     text = wide.assign(id=range(400), text=[f"review number {n}" for n in range(400)])
-    with pytest.warns(DataWarning, match=r"column 'text' has another value in every row, .*left out; drop it \(--drop"):
+    with pytest.warns(DataWarning, match=r"every value of column 'text' is different, .*left out; drop it \(--drop"):
         assert len(DawidSkene().fit(text).workers_) == 5
     text["text"] = [f"review number {n // 2}" for n in range(400)]
     with pytest.raises(DataError, match=r"column 'text' shares no value with another column.*--drop text"):
@@ -340,7 +340,7 @@ def test_columns_of_the_usual_platforms_are_known(names):
 def test_several_answers_of_a_platform_are_refused_with_the_option_that_helps():
     said, _ = sentiment(30)
     long = as_long(said).rename(columns={"task": "HITId", "worker": "WorkerId", "label": "Answer.a"})
-    with pytest.raises(DataError, match=r"Answer.a, Answer.b can all be the label; .*--label Answer.a"):
+    with pytest.raises(DataError, match=r"Answer.a, Answer.b could all be the label column; .*--label Answer.a"):
         fitted(long.assign(**{"Answer.b": 0}))
 
 
@@ -369,7 +369,7 @@ def test_scores_are_refused_as_classes_and_cut_when_asked(spelled, tmp_path):
     assert loaded.predict(some).tolist() == model.labels_[:7].tolist()
     edges = fitted(long, bins=[0.25, 0.5, 0.75])
     assert np.array_equal(edges.probabilities_, model.probabilities_)
-    with pytest.raises(DataError, match=r"bins=\[0.5, 0.1\] are no edges; give rising numbers"):
+    with pytest.raises(DataError, match=r"increasing finite numbers, got \[0.5, 0.1\]"):
         fitted(long, bins=[0.5, 0.1])
     known = DawidSkene(bins=4).fit(long, gold={0: 0.99})
     assert known.labels_[0] == ">= 0.75"
@@ -383,9 +383,9 @@ def test_few_scores_stay_classes_and_many_whole_numbers_get_a_note():
         check_crowd(read_labels(as_long(np.round(said * 100).astype(int))))
 
 
-def test_the_word_none_is_told_and_small_letters_are_an_answer():
+def test_a_label_that_looks_like_a_missing_value_warns():
     said, _ = wide_file(40)
-    with pytest.warns(DataWarning, match="the word 'None' counts as a label; where nothing was said"):
+    with pytest.warns(DataWarning, match="'None' looks like a missing value but counts as a label"):
         DawidSkene().fit(said.replace("neutral", "None"))
     assert "none" in fitted(said.replace("neutral", "none")).classes_
 
@@ -402,7 +402,7 @@ BAD = [
     (frame(task=["a", None], worker=["x", "y"], label=[0, 1]), DataError, "row 2 has no task"),
     (frame(task=["a", "b"], worker=["x", None], label=[0, 1]), DataError, "row 2 has no worker"),
     (np.zeros((3, 3, 3)), ValueError, "Found array with dim 3"),
-    (frame(task=range(3000), worker=["x", "y"] * 1500, label=range(3000)), DataError, "at most 1,000 can be classes"),
+    (frame(task=range(3000), worker=["x", "y"] * 1500, label=range(3000)), DataError, "at most 1,000 are allowed"),
     (
         frame(task=["a", "b"], worker=["x", "y"], label=["k", "l" * (LONGEST_NAME + 1)]),
         DataError,
@@ -425,10 +425,10 @@ def test_bad_data_gets_one_clear_sentence(data, error, sentence):
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"method": "magic"}, "there is no method 'magic'; the methods are auto, majority"),
-        ({"smoothing": -1}, "smoothing=-1 is no count of pseudo-labels"),
+        ({"method": "magic"}, "got 'magic'; the methods are auto, majority"),
+        ({"smoothing": -1}, "smoothing must be 'auto' or a number >= 0, got -1"),
         ({"engine": "spark"}, "engine of DawidSkene must be one of"),
-        ({"n_classes": 5}, "n_classes=5 was asked for, but 3 different labels occur"),
+        ({"n_classes": 5}, "n_classes must be None or the number of different labels, 3, got 5"),
         ({"n_jobs": 0}, "n_jobs must be a nonzero int or None, got 0"),
         ({"method": "robust", "memory": 10}, "the list of worker pairs may take .* GB are allowed"),
     ],
@@ -490,7 +490,7 @@ def test_two_columns_that_can_be_the_label_are_asked_about():
     pairs = [(task, judge) for task in range(40) for judge in range(4)]
     rows = [(task, f"m{task % 3}", "ABCD"[task % 4], judge, (task + judge) % 5) for task, judge in pairs]
     judged = pd.DataFrame(rows, columns=["question", "model", "answer", "judge", "score"])
-    with pytest.raises(DataError, match=r"answer, score can all be the label; say .* \(--label answer\)"):
+    with pytest.raises(DataError, match=r"answer, score could all be the label column; name one .* \(--label answer\)"):
         DawidSkene().fit(judged)
     assert fitted(judged, columns={"label": "score"}).classes_.tolist() == [0, 1, 2, 3, 4]
     named = judged.rename(columns={"answer": "label"})
@@ -510,15 +510,15 @@ def test_gold_may_name_a_class_that_no_worker_gave():
     assert model.labels_[model.tasks_["task"].to_pylist().index(0)] == 7
 
 
-def test_new_tasks_strangers_and_unknown_labels():
+def test_prediction_handles_new_tasks_unseen_annotators_and_unknown_labels():
     model = fitted(LONG.to_pandas())
     known = pd.DataFrame({"task": ["n1"] * 3, "worker": [0, 1, 2], "label": [1, 1, 1]})
     stranger = known.assign(worker=["who", "is", "this"])
     odd = known.assign(label=[9, 9, 9])
     assert model.predict(known).tolist() == [1]
     assert model.predict(stranger).tolist() == [1]
-    cooled = model.prior_**model.confidence_
-    np.testing.assert_allclose(model.predict_proba(odd)[0], cooled / cooled.sum())
+    tempered = model.prior_**model.confidence_
+    np.testing.assert_allclose(model.predict_proba(odd)[0], tempered / tempered.sum())
     assert np.isfinite(model.score(known))
 
 
@@ -530,7 +530,7 @@ def test_one_class_is_answered_with_caution():
     np.testing.assert_allclose(model.probabilities_, 1.0)
 
 
-def test_pair_list_says_its_memory():
+def test_a_pair_list_beyond_the_memory_limit_is_refused_with_its_size():
     labels = read_labels(LONG)
     with pytest.raises(DataError, match=r"use method='auto', which needs no pair list, or raise the memory limit"):
         count_label_pairs(labels, memory=1)
@@ -587,7 +587,7 @@ def test_numbers_too_large_for_whole_ones_stay_apart():
 
 def test_known_answers_come_with_labels_when_they_are_coded():
     labels = read_labels(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0]]))
-    with pytest.raises(DataError, match="coded already hold their known answers; give gold when"):
+    with pytest.raises(DataError, match="gold cannot be added to coded `Labels`; give it when"):
         DawidSkene().fit(labels, gold={0: 1})
 
 

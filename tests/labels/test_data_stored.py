@@ -24,7 +24,7 @@ from latentfit.labels.data import sorting as label_sort
 from latentfit.labels.data.input import read_labels
 from latentfit.labels.data.stored import StoredLabels, code_labels, find_tasks, sample_tasks, store_labels
 from latentfit.labels.init.methods import vote_mixture
-from latentfit.labels.init.votes import vote_sums
+from latentfit.labels.init.votes import vote_statistics
 from tests.fits import after, bits, stopping
 
 
@@ -131,7 +131,7 @@ def test_numbers_and_their_spelling_are_one_name_and_a_column_of_numbers_stays_o
     assert code_labels(latentfit.scan(tmp_path)).loaded().task_names.tolist() == ["10", "9", "ten"]
 
 
-def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
+def test_repeated_labels_all_count_and_warn_every_time(tmp_path):
     lines = [f"t{n},{w},{(n * w) % 2}" for n in range(90) for w in range(3)]
     (tmp_path / "a.csv").write_text("task,worker,label\n" + "\n".join([*lines, "t5,1,1", "t5,1,0", "t80,2,1"]) + "\n")
     with pytest.warns(DataWarning, match=r"3 labels repeat a \(task, worker\) pair, for example task 't5' by worker 1"):
@@ -143,10 +143,10 @@ def test_repeated_labels_all_count_and_are_told_every_time(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::latentfit.core.errors.DataWarning")
-def test_sums_samples_and_searches_are_those_of_memory(files):
+def test_statistics_samples_and_searches_of_stored_labels_equal_those_in_memory(files):
     stored, labels = code_labels(latentfit.scan(files / "whole.csv")), read_labels(read_columns(files / "whole.csv"))
     mixture = vote_mixture(labels)
-    assert vote_sums(stored).table.tobytes() == vote_sums(labels).table.tobytes()
+    assert vote_statistics(stored).table.tobytes() == vote_statistics(labels).table.tobytes()
     mine, theirs = MemoryEngine(stored, 1).sums(mixture), MemoryEngine(labels, 2).sums(mixture)
     assert (mine.log_likelihood, mine.table.tobytes()) == (theirs.log_likelihood, theirs.table.tobytes())
     for most in (50, 399, 1_000):
@@ -157,7 +157,7 @@ def test_sums_samples_and_searches_are_those_of_memory(files):
     assert find_tasks(stored, asked, "task").tolist() == find_tasks(labels, asked, "task").tolist()
 
 
-def test_hashes_of_words_do_not_depend_on_their_company():
+def test_hash_of_a_text_does_not_depend_on_the_other_texts():
     words = pa.array(["", "a", "b", "aa", "é", "a", "task 12", "x" * 5_000])
     hashes = word_hashes(*letters_of(words))
     assert hashes[1] == hashes[5]

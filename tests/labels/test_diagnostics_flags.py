@@ -173,7 +173,7 @@ def judged_labels(labels: Labels) -> Mixture:
     return latentfit.DawidSkene(n_jobs=1).fit(labels)._fitted.mixture
 
 
-def test_a_judge_who_repeats_another_with_slips_says_the_same():
+def test_a_judge_who_repeats_another_with_slips_is_flagged_as_near_duplicate():
     """As on the page docs/gallery/llm_judges.md: the pair agrees on 98 % of the tasks, the next one on 64 %."""
     rng = np.random.default_rng(0)
     truth = rng.choice(K, 400, p=[0.5, 0.3, 0.2])
@@ -185,7 +185,7 @@ def test_a_judge_who_repeats_another_with_slips_says_the_same():
     assert model.report_.verdict == "caution"
 
 
-def test_colluders_who_copy_a_guesser_are_found_and_the_honest_are_not_called_copies():
+def test_colluders_who_copy_a_guesser_are_flagged_and_independent_workers_are_not():
     honest = crowd(1500, 40, 2, labels_per_task=5, skill=(0.75, 0.95), activity=0.8, random_state=0)
     rng = np.random.default_rng(0)
     tasks = rng.choice(1500, 400, replace=False)

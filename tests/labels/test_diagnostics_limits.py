@@ -15,10 +15,7 @@ from latentfit.core.verdict import Examiner, jeffreys, reach_ends, standard_erro
 from latentfit.labels import theory as theorems
 from latentfit.labels.data.labels import Labels
 from latentfit.labels.diagnostics import duplicates as copies
-from latentfit.labels.diagnostics import joint_agreement, workers
-from latentfit.labels.diagnostics import structure as agreement
-from latentfit.labels.diagnostics import structure as label_structure
-from latentfit.labels.diagnostics import structure as meetings
+from latentfit.labels.diagnostics import joint_agreement, structure, workers
 from latentfit.labels.diagnostics import verdict as labels
 from latentfit.labels.moments import CoLabelGraph, co_label_graph, count_label_pairs
 from latentfit.simulate import crowd
@@ -50,7 +47,7 @@ def test_intervals_by_their_formulas():
     assert (low.tolist(), high.tolist()) == ([0.0, 0.2], [0.8, 1.0])
 
 
-def test_jeffreys_interval_is_the_beta_laws():
+def test_jeffreys_interval_is_that_of_the_beta_distribution():
     """(successes + ½) / (trials + 1) is the share: 3 of 10, none and all of them."""
     share = np.array([3.5, 0.5, 10.5, 1.5]) / 11
     low, high = jeffreys(share, np.full(4, 10.0), 0.9)
@@ -71,12 +68,12 @@ def graph_doubts(per_worker, component, determined):
     tasks = [{m: 0} for m in range(n) for _ in range(per_worker[m] - (m < 2))] + [{0: 0, 1: 1}]
     examiner = Examiner()
     graph = CoLabelGraph(np.array(component, np.int32), np.array(determined))
-    connected = label_structure.examine_graph(examiner, labels_of(tasks, n), graph, None)
+    connected = structure.examine_graph(examiner, labels_of(tasks, n), graph, None)
     return examiner, connected
 
 
 @pytest.mark.parametrize(("outside", "doubted"), [(1, False), (3, True), (40, True)])
-def test_workers_in_another_part_are_told(outside, doubted):
+def test_workers_in_another_component_are_reported(outside, doubted):
     """The third worker shares no task with the first two; its labels are what lies outside."""
     examiner, connected = graph_doubts([100 - outside - 1, 1, outside], [0, 0, 1], [True, True])
     assert connected
@@ -84,7 +81,7 @@ def test_workers_in_another_part_are_told(outside, doubted):
     assert examiner.quantities["largest_part"] == pytest.approx(1 - outside / 100)
 
 
-def test_two_workers_cannot_say_who_is_right():
+def test_two_workers_alone_are_not_identifiable():
     examiner, connected = graph_doubts([50, 50], [0, 0], [True])
     assert connected
     assert told(examiner, "Only two workers share tasks")
@@ -92,51 +89,51 @@ def test_two_workers_cannot_say_who_is_right():
 
 
 @pytest.mark.parametrize(("outside", "level"), [(2, None), (3, "caution"), (50, "caution"), (51, "not identifiable")])
-def test_labels_without_an_odd_cycle_are_told_from_two_hundredths_on(outside, level):
+def test_labels_without_an_odd_cycle_are_reported_from_two_percent_on(outside, level):
     examiner, _ = graph_doubts([100 - outside - 1, 1, outside], [0, 0, 1], [True, False])
     assert examiner.quantities["undetermined_labels"] == pytest.approx(outside / 100)
     levels = [found for found, sentence in examiner.found if "form no odd cycle" in sentence]
     assert levels == ([level] if level else [])
 
 
-def test_tasks_of_one_worker_alone_tell_nothing():
+def test_tasks_with_one_worker_only_are_not_identifiable():
     graph = CoLabelGraph(np.arange(3, dtype=np.int32), np.zeros(3, bool))
     examiner = Examiner()
-    assert not label_structure.examine_graph(examiner, labels_of([{0: 0}, {1: 1}, {2: 0}], 3), graph, None)
+    assert not structure.examine_graph(examiner, labels_of([{0: 0}, {1: 1}, {2: 0}], 3), graph, None)
     assert told(examiner, "No task has labels of two workers")
-    found = label_structure.examine_structure(labels_of([{0: 0, 1: 1}, {1: 1}, {2: 0}], 3), graph)
+    found = structure.examine_structure(labels_of([{0: 0, 1: 1}, {1: 1}, {2: 0}], 3), graph)
     assert found.verdict == "not identifiable"  # no cycle at all
     triangle = labels_of([{0: 0, 1: 1, 2: 0}], 3)
-    assert label_structure.examine_structure(triangle, co_label_graph(triangle)).verdict == "trusted"
+    assert structure.examine_structure(triangle, co_label_graph(triangle)).verdict == "trusted"
 
 
 def test_names_are_spelled_and_listed():
-    assert label_structure.listed(list("abcde")) == "a, b, c, d, e"
-    assert label_structure.listed(list("abcdefg")) == "a, b, c, d, e and 2 more"
-    assert (label_structure.spell(np.str_("x")), label_structure.spell(np.int64(3))) == ("'x'", "3")
+    assert structure.listed(list("abcde")) == "a, b, c, d, e"
+    assert structure.listed(list("abcdefg")) == "a, b, c, d, e and 2 more"
+    assert (structure.spell(np.str_("x")), structure.spell(np.int64(3))) == ("'x'", "3")
 
 
-def test_shares_of_pairs_that_never_met():
+def test_proportion_of_worker_pairs_without_a_common_task():
     """A chain 0–1–2–3: three of sixteen co-occurrences each way are observed; (7)–(8) reach some more."""
     chain = count_label_pairs(labels_of([{0: 0, 1: 0}, {1: 0, 2: 1}, {2: 1, 3: 1}], 4))
-    found = label_structure.missing_blocks(chain)
+    found = structure.missing_blocks(chain)
     assert found["missing_blocks"] == pytest.approx(1 - 6 / 16)
     assert found["missing_blocks_imputed"] <= found["missing_blocks"]
-    assert label_structure.missing_blocks(None) == {"missing_blocks": None, "missing_blocks_imputed": None}
+    assert structure.missing_blocks(None) == {"missing_blocks": None, "missing_blocks_imputed": None}
 
 
-def test_causes_and_classes_without_support_are_told(monkeypatch):
+def test_crowds_and_classes_without_support_are_reported(monkeypatch):
     data = labels_of([{0: 0, 1: 1, 2: 2}] * 4, 3, classes=3)
     pairs = count_label_pairs(data)
 
     def examined(overall, support, twin, related=9.0, classes=3, pairs=pairs):
-        found = agreement.ClassSupport(np.array(support), np.array(twin), 1.0)
-        monkeypatch.setattr(label_structure, "crowd_support", lambda labels: overall)
-        monkeypatch.setattr(label_structure, "class_support", lambda labels, believe: found)
-        monkeypatch.setattr(label_structure, "tables_related", lambda pairs: related)
+        found = structure.ClassSupport(np.array(support), np.array(twin), 1.0)
+        monkeypatch.setattr(structure, "crowd_support", lambda labels: overall)
+        monkeypatch.setattr(structure, "class_support", lambda labels, believe: found)
+        monkeypatch.setattr(structure, "tables_related", lambda pairs: related)
         examiner = Examiner()
         some = data if classes == 3 else labels_of([{0: 0, 1: 1}] * 4, 2)
-        label_structure.examine_classes(examiner, some, None, pairs)
+        structure.examine_classes(examiner, some, None, pairs)
         return examiner
 
     sound, none = [4.0, 4.0, 9.0], [-1, -1, -1]
@@ -148,9 +145,9 @@ def test_causes_and_classes_without_support_are_told(monkeypatch):
     assert told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "some classes differ ('c1' and 'c0')")
     assert not told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "too rare to verify")
     assert not examined(9.0, [3.9, 9.0], [-1, -1], classes=2).found  # of two classes one is what the other is not
-    monkeypatch.setattr(label_structure, "TABLE_CELLS", 3 * 9)  # three pairs of nine cells
+    monkeypatch.setattr(structure, "TABLE_CELLS", 3 * 9)  # three pairs of nine cells
     assert examined(3.9, sound, none).quantities["relation"] == 9.0
-    monkeypatch.setattr(label_structure, "TABLE_CELLS", 3 * 9 - 1)
+    monkeypatch.setattr(structure, "TABLE_CELLS", 3 * 9 - 1)
     assert examined(3.9, sound, none).quantities["relation"] is None
 
 
@@ -162,16 +159,16 @@ def test_relation_of_tables_is_pearsons_statistic_of_all_pairs(monkeypatch):
     pairs = count_label_pairs(data)
     total = free = 0.0
     least = int(np.median(pairs.observed[2]))
-    monkeypatch.setattr(agreement, "TABLE_TASKS", least)
+    monkeypatch.setattr(structure, "TABLE_TASKS", least)
     for block, size in zip(pairs.blocks(), pairs.observed[2], strict=True):
         if size >= least:
             block = block[block.sum(axis=1) > 0][:, block.sum(axis=0) > 0]
             found = chi2_contingency(block, correction=False)
             total += found.statistic * (size - 1) / size
             free += found.dof
-    assert agreement.tables_related(pairs) == pytest.approx((total - free) / np.sqrt(2 * free))
-    monkeypatch.setattr(agreement, "TABLE_TASKS", 1000)
-    assert agreement.tables_related(pairs) == 0
+    assert structure.tables_related(pairs) == pytest.approx((total - free) / np.sqrt(2 * free))
+    monkeypatch.setattr(structure, "TABLE_TASKS", 1000)
+    assert structure.tables_related(pairs) == 0
 
 
 def test_a_class_without_support_goes_to_its_twin(monkeypatch):
@@ -183,22 +180,22 @@ def test_a_class_without_support_goes_to_its_twin(monkeypatch):
         seen.append((h, left.tolist()))
         return {0: 5.0, 1: 2.0, 2: 1.0 if left.all() else 9.0}[h]
 
-    monkeypatch.setattr(agreement, "_support_of_class", support)
-    monkeypatch.setattr(agreement, "_twin_of", lambda labels, posterior, h, left: int(np.flatnonzero(left)[0]))
-    found = agreement.class_support(data, lambda tasks: np.full((4, 3), 1 / 3))
+    monkeypatch.setattr(structure, "_support_of_class", support)
+    monkeypatch.setattr(structure, "_twin_of", lambda labels, posterior, h, left: int(np.flatnonzero(left)[0]))
+    found = structure.class_support(data, lambda tasks: np.full((4, 3), 1 / 3))
     assert found.support.tolist() == [5.0, 2.0, 1.0]
     assert found.twin.tolist() == [-1, 0, 0]
-    assert found.share == 1
+    assert found.fraction == 1
     assert [h for h, _ in seen] == [0, 1, 2, 0, 1, 0]
 
 
-def test_a_class_with_four_is_kept_and_the_last_one_too(monkeypatch):
+def test_a_class_with_support_four_stays_and_so_does_the_last_one(monkeypatch):
     data = labels_of([{0: 0, 1: 1}] * 4, 2)
     posterior = lambda tasks: np.full((4, 2), 0.5)  # noqa: E731
-    monkeypatch.setattr(agreement, "_support_of_class", lambda labels, posterior, h, left: 4.0)
-    assert agreement.class_support(data, posterior).twin.tolist() == [-1, -1]
-    monkeypatch.setattr(agreement, "_support_of_class", lambda labels, posterior, h, left: 3.9)
-    found = agreement.class_support(data, posterior)
+    monkeypatch.setattr(structure, "_support_of_class", lambda labels, posterior, h, left: 4.0)
+    assert structure.class_support(data, posterior).twin.tolist() == [-1, -1]
+    monkeypatch.setattr(structure, "_support_of_class", lambda labels, posterior, h, left: 3.9)
+    found = structure.class_support(data, posterior)
     assert (found.support.tolist(), (found.support < 4).tolist()) == ([3.9, 3.9], [True, True])
 
 
@@ -208,23 +205,23 @@ def test_the_twin_is_the_class_whose_tasks_get_the_label_half_as_often():
         tasks = [{0: 0, 1: 0, 2: 0, 3: 0} | {4 + m: 2 for m in range(often)}, {0: 1, 1: 1, 2: 1}]
         data = labels_of(tasks, 6, classes=3)
         posterior = np.array([[0.6, 0.1, 0.3], [0.1, 0.6, 0.3]])
-        assert agreement._twin_of(data, posterior, 2, np.array([True, True, False])) == twin
+        assert structure._twin_of(data, posterior, 2, np.array([True, True, False])) == twin
 
 
 def test_support_is_a_sum_over_its_root():
-    assert agreement.support_of(np.array([3.0, -1.0, 2.0])) == pytest.approx(4 / np.sqrt(14))
-    assert agreement.support_of(np.zeros(3)) == 0
+    assert structure.support_of(np.array([3.0, -1.0, 2.0])) == pytest.approx(4 / np.sqrt(14))
+    assert structure.support_of(np.zeros(3)) == 0
     counts = np.array([[3.0, 1.0], [0.0, 0.0], [0.0, 4.0]])
     np.testing.assert_allclose(
-        agreement.habits(counts), [[3.375 / 5, 1.625 / 5], [0.375, 0.625], [0.375 / 5, 4.625 / 5]]
+        structure.habits(counts), [[3.375 / 5, 1.625 / 5], [0.375, 0.625], [0.375 / 5, 4.625 / 5]]
     )
 
 
-def test_large_crowds_are_tested_on_a_share_of_their_tasks(monkeypatch):
+def test_large_crowds_are_tested_on_a_fraction_of_their_tasks(monkeypatch):
     data = crowd(200, 5, 2, labels_per_task=3, random_state=1).coded()
-    monkeypatch.setattr(agreement, "TEST_WORK", data.n_labels * 2)
-    assert agreement.tested_tasks(data, 2) == (data, 1.0)
-    some, share = agreement.tested_tasks(data, 4)
+    monkeypatch.setattr(structure, "TEST_WORK", data.n_labels * 2)
+    assert structure.tested_tasks(data, 2) == (data, 1.0)
+    some, share = structure.tested_tasks(data, 4)
     assert share == 0.5
     assert 60 < some.n_rows < 140
 
@@ -232,7 +229,7 @@ def test_large_crowds_are_tested_on_a_share_of_their_tasks(monkeypatch):
 # --------------------------------------------------------------------- copies
 
 
-def test_a_copy_agrees_beyond_skill_and_chance(monkeypatch):
+def test_a_copying_worker_agrees_beyond_skill_and_chance(monkeypatch):
     """Expected agreement ½ on 40 common tasks of three pairs; the level is 1e-3 / 3."""
     sizes = np.array([40, 40, 40, 19])
     observed = (np.array([0, 0, 1, 2]), np.array([1, 2, 2, 3]), sizes)
@@ -241,29 +238,29 @@ def test_a_copy_agrees_beyond_skill_and_chance(monkeypatch):
 
     def found(same):
         monkeypatch.setattr(copies, "agreements", lambda pairs: np.array(same))
-        return copies.find_copies(SimpleNamespace(observed=observed), None)
+        return copies.find_dependent_pairs(SimpleNamespace(observed=observed), None)
 
     level = 1e-3 / 3
     assert binom.sf(30, 40, 0.5) > level > binom.sf(31, 40, 0.5)  # 31 agreements or more, 32 or more
     assert len(found([31, 20, 20, 19]).left) == 0
     alike = found([32, 20, 33, 19])  # the last pair has too few tasks
     assert (alike.left.tolist(), alike.right.tolist()) == ([0, 1], [1, 2])
-    assert alike.share == pytest.approx([(32 / 40 - 0.5) / 0.5, (33 / 40 - 0.5) / 0.5])
+    assert alike.excess == pytest.approx([(32 / 40 - 0.5) / 0.5, (33 / 40 - 0.5) / 0.5])
     assert alike.n_common.tolist() == [40, 40]
     assert not alike.same.any()
 
 
-def test_a_small_share_beyond_the_model_is_told_when_it_is_sure(monkeypatch):
+def test_a_small_excess_of_agreement_is_reported_when_significant(monkeypatch):
     """Members of a family repeat each other in part only: what counts is how sure it is, not how much."""
     observed = (np.array([0]), np.array([1]), np.array([10_000]))
     monkeypatch.setattr(copies, "expected_agreement", lambda pairs, mixture: np.full(1, 0.5))
     monkeypatch.setattr(copies, "by_habit", lambda mixture, left, right: np.full(1, 0.5))
     for same, told in ((5100, False), (5200, True)):
         monkeypatch.setattr(copies, "agreements", lambda pairs, same=same: np.array([same]))
-        assert bool(len(copies.find_copies(SimpleNamespace(observed=observed), None).left)) == told
+        assert bool(len(copies.find_dependent_pairs(SimpleNamespace(observed=observed), None).left)) == told
 
 
-def test_pairs_that_say_the_same_stand_apart_only_from_pairs_that_do_not():
+def test_near_duplicate_pairs_stand_apart_only_from_dissimilar_pairs():
     left, right = np.array([0, 2, 4]), np.array([1, 3, 5])
     sizes = np.array([200, 200, 200])
     for rates, apart in (
@@ -287,7 +284,7 @@ def test_a_pair_with_few_common_tasks_does_not_hide_a_ring():
     assert not copies._apart(left, right, sizes, same, constant, 1e-4)[0]
 
 
-def test_good_workers_beside_a_bad_one_are_no_copies():
+def test_good_workers_in_a_crowd_with_a_bad_one_are_not_near_duplicates():
     pairs = np.array([(a, b) for a in range(6) for b in range(a)])
     sizes = np.full(len(pairs), 1000)
     same = np.where((pairs == 5).any(axis=1), 500, 940)  # worker 5 guesses, the others are right on 97 %
@@ -301,18 +298,18 @@ def test_what_two_workers_agree_on_by_habit():
     assert copies.by_habit(mixture, *pairs) == pytest.approx([1.0, 0.6, 0.36 + 0.16])
 
 
-def test_everyone_copies_the_strongest_peer():
+def test_every_worker_is_flagged_with_its_strongest_peer():
     def alike(left, right, share, n_common, same=None):
         same = [False] * len(left) if same is None else same
-        return copies.Alike(*map(np.array, (left, right, share, n_common, same)))
+        return copies.DependentPairs(*map(np.array, (left, right, share, n_common, same)))
 
     assert alike([0, 0, 1], [1, 2, 3], [0.7, 0.9, 0.7], [30, 20, 50]).peers(5).tolist() == [2, 3, 0, 1, -1]
     assert alike([0, 0], [1, 2], [0.9, 0.9], [30, 20]).peers(3).tolist() == [1, 0, 0]
     # the weaker pair does not take the middle worker over
     assert alike([0, 1], [1, 2], [0.7, 0.9], [30, 30]).peers(3).tolist() == [1, 2, 1]
-    twins = alike([0, 1], [1, 2], [0.1, 0.9], [30, 30], [True, False])
-    assert twins.peers(3).tolist() == [1, 0, 1]
-    assert twins.twins() == {0, 1}
+    near_identical = alike([0, 1], [1, 2], [0.1, 0.9], [30, 30], [True, False])
+    assert near_identical.peers(3).tolist() == [1, 0, 1]
+    assert near_identical.near_identical() == {0, 1}
 
 
 def test_pairs_are_counted_while_they_are_affordable(monkeypatch):
@@ -345,7 +342,7 @@ def test_agreement_of_many_workers_equals_one_product(monkeypatch):
 # -------------------------------------------------------------------- workers
 
 
-def test_a_worker_who_always_says_the_same_is_named_when_that_is_unlikely():
+def test_a_worker_with_one_label_only_is_flagged_constant_when_that_is_unlikely():
     """Two thirds of the crowd's labels are right; Π (r + (1 − ā) w) against one in a thousand."""
     chance = lambda n: 0.5**n  # noqa: E731
     for n, constant in ((9, False), (10, True)):  # 1/512 and 1/1024
@@ -367,7 +364,7 @@ def quality_of(low, high, n_labels):
     )
 
 
-def test_flags_by_interval_and_chance(monkeypatch):
+def test_flags_follow_from_the_interval_and_chance_accuracy(monkeypatch):
     """Chance is .5: guessing when the interval holds it and ends before .75, adversarial when it ends before it."""
     quality = quality_of([0.4, 0.4, 0.51, 0.2, 0.5, 0.2, 0.4], [0.74, 0.75, 0.6, 0.49, 0.7, 0.5, 0.6], [10] * 6 + [9])
     monkeypatch.setattr(workers, "chance_accuracy", lambda labels, mixture: np.full(7, 0.5))
@@ -375,7 +372,7 @@ def test_flags_by_interval_and_chance(monkeypatch):
     data = SimpleNamespace(n_workers=7, worker_names=np.array(list("abcdefg")))
     workers._raise_flags(quality, data, None, None, None)
     assert quality.flag.tolist() == ["guessing", "", "", "adversarial", "guessing", "guessing", "few labels"]
-    alike = copies.Alike(*(np.array([value]) for value in (0, 3, 0.9, 30, False)))
+    alike = copies.DependentPairs(*(np.array([value]) for value in (0, 3, 0.9, 30, False)))
     monkeypatch.setattr(workers, "constant_workers", lambda judged, quality: np.arange(7) == 6)
     workers._raise_flags(quality, data, None, None, alike)
     assert [quality.flag[m] for m in (0, 3, 6)] == [
@@ -385,7 +382,7 @@ def test_flags_by_interval_and_chance(monkeypatch):
     ]
 
 
-def test_chance_is_what_the_same_labels_blindfolded_reach():
+def test_chance_accuracy_is_that_of_the_same_label_proportions_without_seeing_the_task():
     data = labels_of([{0: 0, 1: 1}, {0: 0, 1: 0}, {0: 1}], 3)
     mixture = Mixture(np.array([0.7, 0.3]), np.full((6, 2), 0.5), np.arange(0, 7, 2, dtype=np.int32))
     found = workers.chance_accuracy(data, mixture)
@@ -444,7 +441,7 @@ def workers_examined(flags, n_labels, unexplained=0.0):
     return examiner
 
 
-def test_copied_idle_and_unexplained_labels_are_told():
+def test_duplicated_idle_and_unexplained_labels_are_reported():
     assert not workers_examined(["says the same as w1", "", ""], [19, 41, 40]).found
     found = workers_examined(["says the same as w1", "", "few labels"], [20, 41, 39])
     assert told(found, "1 workers with 20% of the labels say the same as another one")
@@ -480,12 +477,12 @@ def test_expected_errors_and_fragile_tasks(sure, doubted):
     ]
     begins = []
 
-    def believed(begin, block):
+    def block_posterior(begin, block):
         begins.append(begin)
         return np.tile([1 - sure, sure], (block.n_rows, 1))
 
     examiner = Examiner()
-    labels._examine_consensus(examiner, judged, believed)
+    labels._examine_consensus(examiner, judged, block_posterior)
     assert begins == [0, 2]
     assert examiner.quantities == pytest.approx({"expected_error": 1 - sure, "fragile_tasks": 0.5})
     assert told(examiner, "for 50% one label decides") == doubted
@@ -531,7 +528,7 @@ def test_noise_is_half_the_distance_between_halves():
     assert labels.split_half_noise(data, mixture) == pytest.approx(np.linalg.norm(factors[0] - factors[1]) / 2)
 
 
-def test_the_model_is_told_by_its_factor(monkeypatch):
+def test_the_quantities_of_the_model_are_those_of_its_stacked_factor(monkeypatch):
     data = crowd(40, 4, 3, labels_per_task=3, random_state=5).coded()
     rng = np.random.default_rng(0)
     mixture = stack_confusions(np.array([0.5, 0.3, 0.2]), 0.6 * np.eye(3) + 0.4 * rng.dirichlet(np.ones(3), (4, 3)))
@@ -610,19 +607,19 @@ def test_every_so_many_th_pair_is_decomposed(monkeypatch):
         assert theorems.theorem_1(mixture, pairs)["rho_min"] == pytest.approx(min(values[::every]))
 
 
-def test_meetings_of_the_busiest_workers():
+def test_co_annotation_of_the_workers_with_most_labels():
     tasks = [{0: 0, 1: 0}, {0: 0, 1: 1}, {1: 0, 2: 0}, {3: 0, 4: 1}, {0: 1}, {0: 1}, {1: 1}, {3: 0}, {2: 1}, {2: 0}]
-    found = meetings.meetings(labels_of(tasks, 5), 4)
+    found = structure.co_annotation(labels_of(tasks, 5), 4)
     assert found.n_pairs == 3
     assert found.workers.tolist() == [0, 1, 2, 3]  # worker 4 has one label; parts stay together
     assert found.common.tolist() == [[0, 2, 0, 0], [2, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     assert not found.reached[:3, 3].any()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(meetings, "MOST_WORKERS", 4)
-        by_part = meetings.meetings(labels_of(tasks, 5), 4).reached
+        patch.setattr(structure, "MOST_WORKERS", 4)
+        by_part = structure.co_annotation(labels_of(tasks, 5), 4).reached
         assert by_part.tolist() == [[m < 3] * 3 + [m == 3] for m in range(4)]
-        patch.setattr(meetings, "pairs_within_reach", lambda data: None)
-        assert meetings.meetings(labels_of(tasks, 5), 4) is None
+        patch.setattr(structure, "pairs_within_reach", lambda data: None)
+        assert structure.co_annotation(labels_of(tasks, 5), 4) is None
 
 
 # ------------------------------------------------------------------ all workers together

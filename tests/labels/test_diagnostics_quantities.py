@@ -173,7 +173,7 @@ def test_every_label_is_judged_by_the_others(world):
     data, mixture = world
     own = workers.own_posterior(data, mixture)
     found = workers.judge_labels(data, mixture, own)
-    pattern = workers.error_pattern(data, mixture)
+    pattern = workers.error_distribution(data, mixture)
     np.testing.assert_allclose(pattern.sum(axis=1), 1, **EXACT)
     for task in range(data.n_rows):
         np.testing.assert_allclose(own[task], posterior_by_hand(data, mixture, task), **EXACT)

@@ -90,7 +90,7 @@ def two_workers_and_answers(known: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.mark.parametrize(("known", "doubted"), [(150, False), (20, False), (19, True), (0, True)])
-def test_known_answers_say_who_is_right(known: int, doubted: bool):
+def test_known_answers_identify_two_workers(known: int, doubted: bool):
     votes, answers = two_workers_and_answers(known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if doubted else "error", latentfit.core.errors.IdentifiabilityWarning)
@@ -123,7 +123,7 @@ def test_a_crowd_led_by_one_specialist_is_not_trusted_blindly():
     assert report.verdict == "caution"
 
 
-def test_an_unfinished_fit_says_so():
+def test_an_unfinished_fit_is_reported():
     data = crowd(300, 20, 3, labels_per_task=6, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

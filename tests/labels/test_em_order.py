@@ -8,7 +8,7 @@ import pytest
 from latentfit.labels.data.labels import Labels, assemble, from_wide, with_gold
 from latentfit.labels.data.stored import store_labels
 from latentfit.labels.estimator.crowd import CrowdSettings, FittedCrowd, fit_crowd
-from latentfit.labels.select.information import committee_beliefs
+from latentfit.labels.select.information import committee_posterior
 from latentfit.simulate import Crowd, crowd, specialist_crowd
 
 
@@ -100,7 +100,7 @@ def joined(*crowds: Crowd) -> tuple[Labels, np.ndarray]:
     return coded, np.concatenate([made.answers for made in crowds])
 
 
-def test_parts_that_share_no_task_have_class_orders_of_their_own(misleading):
+def test_components_that_share_no_task_have_class_orders_of_their_own(misleading):
     honest = crowd(1000, 10, 3, labels_per_task=5, skill=(0.7, 0.9), random_state=2)
     labels, truth = joined(misleading, honest)
     for settings in ({}, {"method": "majority-em"}):
@@ -127,7 +127,7 @@ def test_a_rare_class_that_still_grows_is_not_taken_for_convergence():
     assert (np.diff(fitted.path) >= -1e-9 * abs(fitted.path[0])).all()
 
 
-def test_where_no_class_grows_the_early_stopping_point_is_kept():
+def test_where_no_class_grows_the_early_stopping_point_is_used():
     labels = crowd(500, 20, 3, labels_per_task=5, random_state=0).coded()
     fitted = fit(labels)
     assert fitted.n_iter < 20
@@ -139,7 +139,7 @@ def test_the_committee_of_a_plan_names_the_classes_like_the_model(misleading):
     labels, truth = misleading.coded(), misleading.answers
     for data in (labels, known(labels, truth, [0, 1, 2])):
         fitted = fit(data)
-        beliefs = committee_beliefs(data, fitted.mixture, n_jobs=1)
+        beliefs = committee_posterior(data, fitted.mixture, n_jobs=1)
         assert float(np.mean(beliefs.argmax(axis=1) != truth)) < error(fitted, truth) + 0.05
 
 
@@ -152,7 +152,7 @@ def test_a_task_without_labels_gets_the_class_prior():
     fitted = fit(shown)
     assert fitted.beta < 1
     np.testing.assert_allclose(fitted.evidence.posterior[7], fitted.mixture.weights)
-    np.testing.assert_allclose(fitted.beliefs(shown)[0][7], fitted.mixture.weights)
+    np.testing.assert_allclose(fitted.task_posterior(shown)[0][7], fitted.mixture.weights)
     stored = fit_crowd(store_labels(shown), CrowdSettings(n_jobs=1, engine="stream"))
     np.testing.assert_allclose(stored.evidence.posterior[7], fitted.mixture.weights)
 
@@ -168,7 +168,7 @@ def test_two_hundred_classes_with_ten_tasks_each_are_stated_honestly():
     assert not any("drop the labels" in reason for reason in fitted.report.reasons)
 
 
-def test_one_accuracy_per_worker_is_kept_only_where_it_predicts_left_out_labels():
+def test_one_accuracy_per_worker_is_used_only_where_it_predicts_left_out_labels():
     """Workers with few labels: of the one-coin kind, and with habits that all of them share."""
     for kind, expected in (("one-coin", "one accuracy per worker, not"), ("habits", "full confusion matrices, not")):
         habits = np.tile(

@@ -14,7 +14,7 @@ from latentfit.labels.data.labels import from_long, with_gold
 from latentfit.labels.data.stored import sample_tasks, task_hashes
 from latentfit.labels.em import crowd_steps
 from latentfit.labels.init.methods import METHODS
-from latentfit.labels.init.votes import sums_of, vote_shares
+from latentfit.labels.init.votes import sufficient_statistics, vote_proportions
 from latentfit.labels.moments import co_label_graph, count_label_pairs, pair_memory
 from latentfit.simulate import specialist_crowd
 
@@ -101,7 +101,7 @@ def test_fit_follows_renamed_workers_and_classes(seed):
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0]))
 def test_em_never_decreases_its_objective(seed, smoothing):
     labels = from_long(*crowd(seed))
-    sums = sums_of(labels, vote_shares(labels))
+    sums = sufficient_statistics(labels, vote_proportions(labels))
     steps = crowd_steps(labels, sums, smoothing, MemoryEngine(labels, 1))
     refined = em(steps, steps.m_step(sums), max_iter=60, tol=0)
     path = np.array(refined.path)
@@ -178,7 +178,7 @@ def test_predict_answers_the_tasks_of_the_fit_as_the_fit_did(method, em, tmp_pat
     for known in (model, load(tmp_path / "m.latent")):
         np.testing.assert_allclose(known.predict_proba(labels), model.probabilities_, atol=1e-12)
         assert known.predict(labels).tolist() == model.labels_.tolist()
-        alone = [known.predict_proba(labels.piece(at, at + 1))[0] for at in (0, labels.n_rows - 1)]
+        alone = [known.predict_proba(labels.task_slice(at, at + 1))[0] for at in (0, labels.n_rows - 1)]
         np.testing.assert_allclose(alone, model.probabilities_[[0, -1]], atol=1e-12)
 
 
@@ -211,12 +211,12 @@ def test_an_engine_gives_prior_to_a_task_without_labels():
     labels = from_long(["x", "x", "y", "z", "z"], ["a", "b", "a", "a", "b"], [0, 0, None, 1, 1])
     model = DawidSkene().fit(labels)
     row = list(labels.task_names).index("y")
-    cooled = model.prior_**model.confidence_
-    np.testing.assert_allclose(model.probabilities_[row], cooled / cooled.sum())
+    tempered = model.prior_**model.confidence_
+    np.testing.assert_allclose(model.probabilities_[row], tempered / tempered.sum())
     assert MemoryEngine(labels, 1).n_rows == 3
 
 
-def test_strangers_follow_renamed_classes():
+def test_unseen_annotators_follow_renamed_classes():
     """Where latent classes had to be renamed, an unknown worker's expected confusion is renamed with them."""
     made = specialist_crowd(3000, random_state=101)
     model = DawidSkene().fit(made.labels)

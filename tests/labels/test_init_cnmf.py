@@ -106,7 +106,7 @@ def test_exact_moments_with_specialists_in_both_groups_give_the_parameters():
     np.testing.assert_allclose(fitted.weights, weights, atol=5e-3)
 
 
-def test_fit_improves_on_its_start_and_survives_gaps():
+def test_fit_improves_on_its_initialisation_and_allows_missing_values():
     pairs, R, left, right, _, _ = sampled(7, observed=0.15)
     start, fitted = factor_multispa(pairs, 3), factor_cnmf(pairs, 3)
     values = [

@@ -44,7 +44,7 @@ def test_equals_the_literal_ratio(seed: int) -> None:
     np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
 
-def test_parts_that_share_no_task_are_solved_apart() -> None:
+def test_components_that_share_no_task_are_solved_separately() -> None:
     left, _ = ratings(1)
     right, _ = ratings(2, n_tasks=30, n_workers=5)
     both = np.full((71, 16), np.nan)

@@ -18,7 +18,7 @@ from latentfit.labels.init.minimax_entropy import (
     sides,
     update_labels,
 )
-from latentfit.labels.init.votes import vote_shares
+from latentfit.labels.init.votes import vote_proportions
 from tests.labels.label_matrices import coded
 
 
@@ -127,7 +127,7 @@ def test_whole_run_equals_the_twin(seed: int) -> None:
 def test_every_step_raises_the_objective() -> None:
     labels, _ = crowd(5, 60, 12, 3)
     workers, tasks = sides(labels, 0.25)
-    sigma, tau, Q = np.zeros((12, 3, 3)), np.zeros((60, 3, 3)), vote_shares(labels)
+    sigma, tau, Q = np.zeros((12, 3, 3)), np.zeros((60, 3, 3)), vote_proportions(labels)
     path = [objective(labels, workers, tasks, sigma, tau, Q)]
     for _ in range(15):
         sigma = ascend(sigma, workers, _odds(tau)[tasks.at], Q[tasks.at], labels.given, 1)

@@ -11,10 +11,10 @@ from latentfit.core.errors import DataError
 from latentfit.core.mixture.parameters import unstack_confusions
 from latentfit.labels.init.multispa import (
     factor_multispa,
+    floored_mixture,
     has_full_rank,
     in_label_order,
     scaled_columns,
-    start_mixture,
     successive_projection,
 )
 from latentfit.labels.moments import count_label_pairs
@@ -117,12 +117,12 @@ def test_nothing_in_common_is_no_crash():
 def test_classes_must_be_labels():
     rng = np.random.default_rng(4)
     pairs = exact_pairs(confusions(rng, 3, 3), np.full(3, 1 / 3))
-    with pytest.raises(DataError, match="4 classes asked for, but workers choose among 3 labels"):
+    with pytest.raises(DataError, match="n_classes must equal the number of labels, 3, got 4"):
         factor_multispa(pairs, 4)
 
 
-def test_start_has_a_floor():
-    mixture = start_mixture(np.array([1.0, 0.0]), np.stack([np.eye(2)]))
+def test_initial_probabilities_have_a_floor():
+    mixture = floored_mixture(np.array([1.0, 0.0]), np.stack([np.eye(2)]))
     assert mixture.weights.min() > 9e-4
     assert mixture.table.min() > 9e-4
     np.testing.assert_allclose(mixture.table.sum(axis=0), 1)

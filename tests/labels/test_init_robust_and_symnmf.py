@@ -125,7 +125,7 @@ def test_exact_co_occurrences_give_the_missing_blocks_and_the_model_back(seed):
     np.testing.assert_allclose(unstack_confusions(found), confusions, atol=1e-2)
 
 
-def test_collapsed_sweep_equals_the_pair_sums(monkeypatch):
+def test_collapsed_sweep_equals_the_sums_over_pairs(monkeypatch):
     """One sweep over tasks is the |S|-weighted least squares over pairs, worker by worker in loops."""
     labels = some_labels(2)
     pairs = count_label_pairs(labels)
@@ -180,9 +180,9 @@ def test_rotation_recovers_a_sparse_factor_from_any_square_root(seed):
     factor = rng.random((200, 3)) * (rng.random((200, 3)) < 0.4)
     q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     found = rotate_from_several(factor @ q.T, 6, rng)
-    polished = rotate_nonnegative(factor @ q.T, alpha="constant", turn=found.turn, max_iter=5000, tol=1e-15)
-    order = match_classes(factor.T @ polished.factor)
-    np.testing.assert_allclose(polished.factor[:, order], factor, atol=1e-8)
+    constant = rotate_nonnegative(factor @ q.T, alpha="constant", turn=found.turn, max_iter=5000, tol=1e-15)
+    order = match_classes(factor.T @ constant.factor)
+    np.testing.assert_allclose(constant.factor[:, order], factor, atol=1e-8)
 
 
 def test_a_decomposition_that_gives_up_is_done_by_the_slower_way(monkeypatch):
@@ -223,7 +223,7 @@ def test_each_worker_can_be_sorted_alone():
     np.testing.assert_allclose(found.weights, [0.2, 0.3, 0.5])
 
 
-def test_a_worker_who_met_nobody_keeps_the_start():
+def test_a_worker_without_a_common_task_keeps_the_initial_values():
     labels = from_long([0, 0, 1, 1, 2], ["a", "b", "a", "b", "c"], [0, 0, 1, 1, 0])
     start = np.random.default_rng(0).random((6, 2)) / 2
     root, _ = fit_robust_root(count_label_pairs(labels), start)

@@ -133,5 +133,5 @@ def test_messages():
     labels, _ = draw_labels(rng, confusions(rng, 2, 2), np.array([0.5, 0.5]), 20)
     with pytest.raises(NotIdentifiableError, match="2 workers cannot be split in three groups"):
         factor_spectral(labels, 2, rng=rng)
-    with pytest.raises(DataError, match="3 classes asked for, but workers choose among 2 labels"):
+    with pytest.raises(DataError, match="n_classes must equal the number of labels, 2, got 3"):
         factor_spectral(labels, 3, rng=rng)

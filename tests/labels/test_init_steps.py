@@ -30,7 +30,7 @@ from latentfit.labels.init import (
 from latentfit.labels.init.kos import combine_thresholds
 from latentfit.labels.init.minimax_entropy import Side as EntropySide
 from latentfit.labels.init.minimax_entropy import factor_minimax_entropy, sides
-from latentfit.labels.init.votes import overall_shares, sums_of, vote_shares, vote_sums
+from latentfit.labels.init.votes import overall_proportions, sufficient_statistics, vote_proportions, vote_statistics
 from latentfit.labels.moments import BYTES_PER_PAIR_CELL, CoLabelGraph, co_label_graph, count_label_pairs, pair_memory
 from latentfit.simulate import crowd
 from tests.labels.label_matrices import coded, ratings
@@ -49,30 +49,30 @@ def some_labels(seed=0, n=25, M=6, K=3, share=0.6):
 # ------------------------------------------------------------------ votes
 
 
-def test_votes_are_shares_and_known_answers_outvote_everybody():
+def test_votes_are_proportions_and_known_answers_have_probability_one():
     labels = coded([[0, 0, 1], [GAP, GAP, GAP], [2, GAP, 1], [1, 1, 1]], 3)
     overall = np.array([2, 5, 1]) / 8
-    np.testing.assert_allclose(overall_shares(labels), overall)
+    np.testing.assert_allclose(overall_proportions(labels), overall)
     want = np.array([[2 / 3, 1 / 3, 0], overall, [0, 0.5, 0.5], [0, 1, 0]])
-    np.testing.assert_allclose(vote_shares(labels), want)
-    np.testing.assert_allclose(vote_shares(labels, np.array([1.0, 0.0, 0.0]))[1], [1, 0, 0])
+    np.testing.assert_allclose(vote_proportions(labels), want)
+    np.testing.assert_allclose(vote_proportions(labels, np.array([1.0, 0.0, 0.0]))[1], [1, 0, 0])
     known = replace(labels, gold=np.array([-1, 0, 2, -1], np.int32))
     want[1], want[2] = [1, 0, 0], [0, 0, 1]
-    np.testing.assert_allclose(vote_shares(known), want)
+    np.testing.assert_allclose(vote_proportions(known), want)
     nothing = coded([[GAP, GAP]], 2)
-    np.testing.assert_allclose(overall_shares(nothing), [0.5, 0.5])
-    np.testing.assert_allclose(vote_shares(nothing), [[0.5, 0.5]])
+    np.testing.assert_allclose(overall_proportions(nothing), [0.5, 0.5])
+    np.testing.assert_allclose(vote_proportions(nothing), [[0.5, 0.5]])
 
 
-def test_sums_of_votes_are_those_of_the_cells():
+def test_sufficient_statistics_of_votes_are_those_of_the_cells():
     given, labels = some_labels()
-    shares = vote_shares(labels)
+    shares = vote_proportions(labels)
     table = np.zeros((18, 3))
     for i in range(25):
         for w in range(6):
             if not np.isnan(given[i, w]):
                 table[w * 3 + int(given[i, w])] += shares[i]
-    for sums in (vote_sums(labels), sums_of(labels, shares)):
+    for sums in (vote_statistics(labels), sufficient_statistics(labels, shares)):
         np.testing.assert_allclose(sums.table, table)
         np.testing.assert_allclose(sums.totals, shares.sum(axis=0))
 
@@ -174,7 +174,7 @@ def test_spectra_of_both_sizes_have_a_positive_peak(monkeypatch):
         assert len(asked) == lanczos
 
 
-def test_weights_of_votes_become_shares():
+def test_weights_of_votes_become_proportions():
     found = ghosh.soft_binary(np.array([1.0, -3.0, 0.0, 1e-14, 0.0]), np.array([2.0, 3.0, 1.0, 1.0, 0.0]))
     np.testing.assert_allclose(found, [[0.25, 0.75], [1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
     A = sp.csr_array(np.array([[1.0, -1.0, 1.0], [-1.0, 0.0, -1.0]]))
@@ -201,7 +201,7 @@ def test_parts_of_two_raters_vote_with_equal_weight():
     assert len(set(np.round(alone, 6).tolist())) > 1
 
 
-def test_the_share_of_the_weakest_threshold_is_the_confidence():
+def test_the_proportion_of_the_weakest_threshold_is_the_confidence():
     above = np.array([[0.9, 0.8], [0.3, 0.9], [0.7, 0.4], [0.5, 0.2]])
     want = [[0.1, 0.1, 0.8], [0.7, 0.15, 0.15], [0.2, 0.6, 0.2], [0.25, 0.5, 0.25]]
     np.testing.assert_allclose(combine_thresholds(above), want)
@@ -219,13 +219,13 @@ def test_ridges_follow_the_labels_of_those_who_gave_any():
     assert sides(more, 0.5)[1].strength == pytest.approx(0.5 * 9 * (3 / 2) / (3 / 2))
     wide = coded([[0, 1, 2]], 3)
     assert sides(wide, 1.0)[1].strength == pytest.approx(9 * (3 / 3) / (3 / 1))
-    assert workers.sums.toarray().sum(axis=1).tolist() == [3, 2, 2, 0]
-    assert tasks.sums.toarray().sum(axis=1).tolist() == [2, 2, 0, 3]
+    assert workers.incidence.toarray().sum(axis=1).tolist() == [3, 2, 2, 0]
+    assert tasks.incidence.toarray().sum(axis=1).tolist() == [2, 2, 0, 3]
 
 
 def test_rounds_end_at_the_limit_or_when_nothing_moves():
     _, labels = some_labels(4)
-    votes = vote_shares(labels)
+    votes = vote_proportions(labels)
     np.testing.assert_allclose(factor_minimax_entropy(labels, max_iter=0), votes)
     one = factor_minimax_entropy(labels, max_iter=1)
     assert np.abs(one - votes).max() > 1e-3
@@ -306,7 +306,7 @@ def test_a_factor_becomes_confusions_and_the_mean_prior():
     np.testing.assert_allclose(thin.table[:2], np.array([[1.0, 1e-3], [1e-3, 1.0]]) / 1.001)
 
 
-def test_robust_sums_go_by_the_left_worker():
+def test_robust_sums_are_grouped_by_the_left_worker():
     _, labels = some_labels(9, share=0.4)
     pairs = count_label_pairs(labels)
     data = robust.Observed.of(pairs)
@@ -382,7 +382,7 @@ def test_labels_of_long_tasks_are_thinned_to_what_can_be_looked_at(monkeypatch):
 
 
 def test_random_columns_are_largest_on_the_diagonal():
-    A, weights = tensor.random_start(5, 4, np.random.default_rng(0))
+    A, weights = tensor.random_init(5, 4, np.random.default_rng(0))
     np.testing.assert_allclose(A.sum(axis=1), 1.0)
     np.testing.assert_allclose(weights, 0.25)
     assert (A.argmax(axis=1) == np.arange(4)).all()
@@ -409,7 +409,7 @@ def test_the_one_coin_model_is_the_best_of_its_kind_and_em_never_lowers_its_obje
     made = crowd(300, 15, 3, labels_per_task=4, kind="one-coin", random_state=0)
     labels = made.coded()
     engine = MemoryEngine(labels, 1)
-    sums = vote_sums(labels)
+    sums = vote_statistics(labels)
     steps = crowd_steps(labels, sums, 1.0, engine, one_coin=True)
     found = em(steps, steps.m_step(sums), max_iter=30, tol=1e-9, accelerate=True)
     assert (np.diff(found.path) > -1e-9).all()

@@ -17,7 +17,7 @@ from latentfit.labels.init.tensor import (
     fit,
     objective,
     quadratic,
-    random_start,
+    random_init,
     simplex_step,
     weight_quadratic,
 )
@@ -138,7 +138,7 @@ def test_projection_equals_the_twin():
 @pytest.mark.parametrize("seed", range(5))
 def test_objective_never_rises_and_factors_stay_on_the_simplex(seed):
     _, moments, _, _, rng = sampled(seed, n_classes=2 + seed % 3, observed=0.4)
-    start = random_start(6, 2 + seed % 3, rng)
+    start = random_init(6, 2 + seed % 3, rng)
     A, weights, path = fit(moments, *start, max_iter=30, tol=0.0)
     assert (np.diff(path) <= 1e-12 * path[0]).all()
     assert path[-1] == pytest.approx(twin_objective(moments, A, weights), rel=1e-10)
@@ -195,5 +195,5 @@ def test_messages():
     labels, _ = draw_labels(rng, confusions(rng, 2, 2), np.array([0.5, 0.5]), 20)
     with pytest.raises(NotIdentifiableError, match="2 workers have no third moments"):
         factor_tensor(labels, 2, rng=rng)
-    with pytest.raises(DataError, match="3 classes asked for, but workers choose among 2 labels"):
+    with pytest.raises(DataError, match="n_classes must equal the number of labels, 2, got 3"):
         factor_tensor(labels, 3, rng=rng)

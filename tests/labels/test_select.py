@@ -169,7 +169,7 @@ def test_without_workers_the_task_alone():
     assert plan.table.reason.str.startswith("unsure: ").all()
 
 
-def test_a_stranger_counts_as_average():
+def test_an_unseen_annotator_counts_as_average():
     votes = random_votes(2, each=5)
     model = fitted(votes)
     strangers = plan_labels(model, votes, budget=5, workers=["new", "newer"]).table
@@ -216,13 +216,13 @@ def test_frames_come_back_in_kind_and_new_tasks_are_planned():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"budget": 0}, "budget=0 allows no label"),
-        ({"per_worker": -1}, "per_worker=-1 allows no label"),
+        ({"budget": 0}, "budget must be an int >= 1 or None, got 0"),
+        ({"per_worker": -1}, "per_worker must be an int >= 1 or None, got -1"),
         ({"workers": []}, "list of available workers is empty"),
         ({"workers": pd.DataFrame({"who": [1]})}, "no column for the worker among"),
     ],
 )
-def test_what_cannot_be_planned_says_so(options, says):
+def test_impossible_plans_raise_clear_errors(options, says):
     votes = random_votes(5)
     with pytest.raises(DataError, match=says):
         plan_labels(fitted(votes), votes, **options)
@@ -232,7 +232,7 @@ def test_nothing_left_to_ask():
     votes = random_votes(6, n_tasks=20, n_workers=4, each=4)
     plan = plan_labels(fitted(votes), votes, budget=3, workers=range(4))
     assert plan.n_labels == 0
-    assert "only 0 labels are expected to tell anything" in plan.notes[-1]
+    assert "only 0 labels are informative" in plan.notes[-1]
 
 
 # ------------------------------------------------------------------------ cover
@@ -305,7 +305,7 @@ def test_cover_keeps_to_who_is_available(seed, limit):
 
 
 @given(SEEDS)
-def test_reach_is_kept_up_to_date(seed):
+def test_reach_is_updated_with_every_added_pair(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 9))
     reach = Reach(np.zeros((n, n), bool))
@@ -323,7 +323,7 @@ def test_reach_is_kept_up_to_date(seed):
             assert (gain > 0) == (expected > int(reach.missing.sum()))
 
 
-def test_groups_are_connected_first_and_in_words():
+def test_groups_are_connected_first_with_a_reason_in_words():
     task = np.repeat(np.arange(4), 3).astype(np.int32)
     worker = np.array([0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5], np.int32)
     labels = assemble(task, worker, np.zeros(12, np.int32), np.arange(4), np.array(list("abcdef")), np.arange(2))
@@ -354,7 +354,7 @@ def test_observed_pairs_equal_a_loop():
     np.testing.assert_array_equal(observed_pairs(labels), expected)
 
 
-def test_a_small_budget_is_shared_between_joining_and_information():
+def test_a_small_budget_is_split_between_joining_and_information():
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(60), 2)
     worker = np.stack([np.arange(60) % 20, (np.arange(60) + 1) % 20], 1).ravel()

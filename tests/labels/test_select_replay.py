@@ -10,7 +10,7 @@ from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data.labels import from_long
 from latentfit.labels.plot import mean_errors, plot_simulation
 from latentfit.labels.select import simulate_plan
-from latentfit.labels.select.information import committee_beliefs
+from latentfit.labels.select.information import committee_posterior
 from latentfit.labels.select.replay import _first_labels, _refit
 from latentfit.simulate import crowd
 
@@ -51,7 +51,7 @@ def test_all_labels_bought_is_the_same_fit_whatever_the_policy_began_with():
     assert abs(frame[0]["error"] - frame[1]["error"]) < 0.03
 
 
-def test_start_is_random_labels_of_every_task():
+def test_a_replay_begins_with_random_labels_of_every_task():
     data = DONE.coded()
     bought = _first_labels(data, 2, np.random.default_rng(0))
     np.testing.assert_array_equal(np.bincount(data.task_of()[bought], minlength=150), 2)
@@ -61,22 +61,22 @@ def test_start_is_random_labels_of_every_task():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"policies": ("greedy",)}, "give 'plan', 'random' or both"),
-        ({"shares": (1.5,)}, "not shares of the labels"),
-        ({"seeds": 0}, "give numbers above 0 for each"),
-        ({"shares": (0.1,)}, "20% of this crowd already"),
+        ({"policies": ("greedy",)}, "policies must be 'plan', 'random' or both"),
+        ({"shares": (1.5,)}, r"shares must be numbers in \(0, 1\]"),
+        ({"seeds": 0}, "first, step and seeds must be > 0"),
+        ({"shares": (0.1,)}, "already 20% of this crowd"),
         ({"truth": {999: 1}}, "no task of the truth occurs"),
         ({"truth": None}, "needs the truth"),
     ],
 )
-def test_what_cannot_be_replayed_says_so(change, says):
+def test_impossible_replays_raise_clear_errors(change, says):
     arguments = {"labels": DONE.labels, "truth": DONE.truth, **change}
     with pytest.raises(DataError, match=says):
         simulate_plan(arguments.pop("labels"), arguments.pop("truth"), **arguments)
 
 
 @pytest.mark.parametrize("gap", [None, np.nan])
-def test_a_gap_in_the_truth_is_not_asked(gap):
+def test_a_missing_truth_is_not_scored(gap):
     known = dict(zip(*(DONE.truth[name].to_pylist() for name in ("task", "label")), strict=True))
     some = {task: label if task < 75 else gap for task, label in known.items()}
     kept = {"seeds": 1, "shares": (0.4,)}
@@ -97,7 +97,7 @@ def test_committee_knows_better_than_one_fit():
         made = crowd(200, 40, 2, labels_per_task=4, skill=(0.5, 0.9), random_state=seed)
         data = made.coded()
         mixture, _ = _refit(data, None, 1)
-        alone, together = posterior_of(MemoryEngine(data, 1), mixture)[0], committee_beliefs(data, mixture, n_jobs=1)
+        alone, together = posterior_of(MemoryEngine(data, 1), mixture)[0], committee_posterior(data, mixture, n_jobs=1)
         loss = [-np.log(beliefs[np.arange(200), made.answers]).mean() for beliefs in (alone, together)]
         better.append(loss[0] - loss[1])
     assert np.mean(better) > 0.02

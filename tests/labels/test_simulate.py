@@ -43,7 +43,7 @@ def test_both_ways_of_choosing_workers_draw_alike(monkeypatch):
     np.testing.assert_allclose(*shares, atol=0.015)
 
 
-def test_a_fraction_of_labels_is_met_on_average():
+def test_a_fractional_number_of_labels_per_task_holds_on_average():
     data = crowd(10_000, 12, 2, labels_per_task=2.5, random_state=0).coded()
     per_task = np.diff(data.offsets)
     assert set(per_task.tolist()) == {2, 3}
@@ -68,10 +68,10 @@ def test_specialist_crowd(prior):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"labels_per_task": 9}, "labels_per_task is 9 and there are 4 workers"),
-        ({"labels_per_task": 2, "prior": np.ones(3)}, "prior has shape"),
-        ({"labels_per_task": 2, "confusion": np.ones((4, 2, 2))}, "confusion has shape"),
-        ({"labels_per_task": 2, "kind": "lazy"}, "kind is 'lazy'"),
+        ({"labels_per_task": 9}, "labels_per_task must be between 0 and n_workers=4, got 9"),
+        ({"labels_per_task": 2, "prior": np.ones(3)}, "prior must hold"),
+        ({"labels_per_task": 2, "confusion": np.ones((4, 2, 2))}, "confusion must have shape"),
+        ({"labels_per_task": 2, "kind": "lazy"}, "kind must be .*, got 'lazy'"),
     ],
 )
 def test_impossible_crowds_are_refused(settings, words):

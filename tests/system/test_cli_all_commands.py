@@ -290,7 +290,7 @@ def test_auto_leaves_a_broken_file_to_its_reader(tmp_path, capsys):
 def test_a_control_without_an_export_is_told(files, tmp_path, capsys):
     assert main(["labels", str(files / "labels.csv"), "--control", "mood", "--out", str(tmp_path / "o")]) == 0
     said = capsys.readouterr().err
-    note = f"note: --control is not used, since {files / 'labels.csv'} is no export of Label Studio (.json)"
+    note = f"note: --control is not used, since {files / 'labels.csv'} is not a Label Studio export (.json)"
     assert note in said
     model = str(tmp_path / "o" / "model.latent")
     for line in (
@@ -342,7 +342,7 @@ def test_exports_are_read_one_at_a_time(files, tmp_path, capsys):
     for more in (export, str(files / "labels.csv")):
         for named in ([export, more], [more, export]):
             assert main(["labels", *named, "--out", str(tmp_path / "o")]) == 3
-            said = f"2 files were named, and {export} is an export of Label Studio; give one export at a time"
+            said = f"a Label Studio export must be the only file, got 2 files with {export}; give one at a time"
             assert said in capsys.readouterr().err
 
 
@@ -437,7 +437,7 @@ def test_slips_get_a_hint(hint, files, tmp_path, capsys, monkeypatch):
 
 SENSELESS = {
     "did you mean 'majority'?": ["labels", "--method", "majorty"],
-    "smoothing=-1.0 is no count of pseudo-labels; give 'auto' or a number >= 0": ["labels", "--smoothing", "-1"],
+    "smoothing must be 'auto' or a number >= 0, got -1.0": ["labels", "--smoothing", "-1"],
     "'--components': 0 is not in the range x>=1": ["table", "--components", "0"],
     "'--bins': '1' says no intervals; give a number from 2 on": ["table", "--bins", "1"],
     "smoothing=nan is no number of pseudo-rows; give 'auto', or 0 or more": ["table", "--smoothing", "nan"],

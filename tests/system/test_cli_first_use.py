@@ -93,7 +93,7 @@ def test_first_words_say_what_to_do(words, tmp_path, capsys):
 NOTED = {
     "column 'id' has another value in every row": ("table", text(ids=IDS), "--components", "2"),
     "column 'q0' holds the word 'NA', which counts as a category": ("table", text(("no", "NA")), "--components", "2"),
-    "read as one row a task and one column a worker (ann, bob, cy)": (
+    "read as one row per task and one column per worker (ann, bob, cy)": (
         "labels",
         "ann,bob,cy\n" + "yes,yes,no\nno,no,no\nyes,yes,yes\n" * 5,
     ),
@@ -130,7 +130,7 @@ NOTED = {
         "task,worker,label\n"
         + "".join(f"{n},{who},{'Yes' if n + who == 3 else 'yes'}\n" for n in range(9) for who in (1, 2, 3)),
     ),
-    "the word 'NA' counts as a label; where nothing was said leave the cell empty": (
+    "'NA' looks like a missing value but counts as a label; leave such cells empty": (
         "labels",
         "task,worker,label\n"
         + "".join(f"{n},{who},{'NA' if n + who == 3 else n % 2}\n" for n in range(9) for who in (1, 2, 3)),
@@ -164,7 +164,7 @@ def test_truth_that_nobody_said_is_told_and_a_gap_is_no_error(tmp_path, capsys):
     truth.write_text("task,label\n0,0\n1,one\n2,\n")
     assert run(tmp_path, "labels", votes, "--truth", str(truth)) == 0
     said = capsys.readouterr().err
-    assert "1 labels of the truth file were given by nobody, 'one' first" in said
+    assert "1 labels of the truth file were given by no worker, 'one' first" in said
     assert "error on 2 tasks with known truth: 50.00%" in said
     pq.write_table(pa.table({"task": [0, 1, 2], "label": [0.0, 0.0, np.nan]}), tmp_path / "t.parquet")
     assert run(tmp_path, "labels", votes, "--truth", str(tmp_path / "t.parquet")) == 0
@@ -181,8 +181,8 @@ def test_a_file_of_another_kind_given_to_a_model_of_labels_is_told(tmp_path, cap
     (tmp_path / "o" / "model.latent").rename(model)
     assert run(tmp_path, "predict", "job,town\ncook,Rome\nclerk,Oslo\n", "--model", str(model)) == 0
     said = capsys.readouterr().err
-    assert "read as one row a task and one column a worker (job, town)" in said
-    assert "'Oslo', 'Rome', 'clerk' and 1 more are no labels that the model knows; they were left out" in said
+    assert "read as one row per task and one column per worker (job, town)" in said
+    assert "the model does not know the labels 'Oslo', 'Rome', 'clerk' and 1 more; they were left out" in said
 
 
 def test_a_screen_is_not_flooded_by_one_word(tmp_path, capsys):
@@ -215,13 +215,13 @@ REFUSED = {
     "noise='low' is no standard deviation": (latentfit.BinaryFactors(2, noise="low"), YES),
     "min_maf must be a number, such as 0.0, got None": (latentfit.Admixture(1, min_maf=None), YES),
     "smoothing=0.1; give 'auto', or two positive numbers": (latentfit.TopicModel(2, smoothing=0.1), YES),
-    "abstain='skip' is one label; give a list: abstain=['skip']": (latentfit.DawidSkene(abstain="skip"), YES),
-    "abstain=-1 is one label": (latentfit.DawidSkene(abstain=-1), YES),
+    "abstain must be a list of labels, got 'skip'; give abstain=['skip']": (latentfit.DawidSkene(abstain="skip"), YES),
+    "abstain must be a list of labels, got -1": (latentfit.DawidSkene(abstain=-1), YES),
     "columns=['task', 'worker', 'label'] says no roles; give a dictionary": (
         latentfit.DawidSkene(columns=["task", "worker", "label"]),
         pd.DataFrame(YES, columns=list("abcde")),
     ),
-    "smoothing='some' is no count of pseudo-labels": (latentfit.DawidSkene(smoothing="some"), YES),
+    "smoothing must be 'auto' or a number >= 0, got 'some'": (latentfit.DawidSkene(smoothing="some"), YES),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from latentfit import DawidSkene, LatentClass, load
 from latentfit.core.errors import DataError
-from latentfit.labels.diagnostics.structure import meetings
+from latentfit.labels.diagnostics.structure import co_annotation
 from latentfit.labels.plot import plot_co_labels, plot_confidence, plot_confusion, plot_workers
 from latentfit.simulate import crowd
 from latentfit.tables.plot import plot_classes, plot_information, plot_selection
@@ -42,7 +42,7 @@ def test_crowd(model, tmp_path):
     drawn = plot_confusion(model, worker)
     np.testing.assert_array_equal(drawn.images[0].get_array(), model.confusion_[2])
     assert plot_confusion(model, worker, ax=drawn) is drawn
-    with pytest.raises(DataError, match="not in the model"):
+    with pytest.raises(DataError, match="must be one of the model's workers"):
         plot_confusion(model, "nobody")
     model.save(tmp_path / "m.latent")
     with pytest.raises(DataError, match="keeps no tasks"):
@@ -51,16 +51,16 @@ def test_crowd(model, tmp_path):
         plot_co_labels(load(tmp_path / "m.latent"))
 
 
-def test_meetings_count_common_tasks(model):
+def test_co_annotation_counts_common_tasks(model):
     frame = crowd(80, 9, 3, labels_per_task=5, random_state=1).labels
     rows = pd.DataFrame({name: np.asarray(frame[name]) for name in ("task", "worker", "label")})
     done = rows.groupby("worker")["task"].apply(set)
-    met = meetings(model._fitted.evidence.data, 5)
-    names = model.worker_names_[met.workers]
+    pairs = co_annotation(model._fitted.evidence.data, 5)
+    names = model.worker_names_[pairs.workers]
     for i in range(5):
         for j in range(5):
             if i != j:
-                assert met.common[i, j] == len(done[names[i]] & done[names[j]])
+                assert pairs.common[i, j] == len(done[names[i]] & done[names[j]])
     image = plot_co_labels(model).images[0].get_array()
     assert np.isnan(np.asarray(image.filled(np.nan)).diagonal()).all()
 
@@ -69,11 +69,11 @@ def test_unreachable_pairs_stand_out():
     """Two crowds without a common task: no pair across is reached."""
     rows = [(f"t{part}{n}", f"w{part}{m}", (n + m * part) % 2) for part in (0, 1) for n in range(12) for m in range(4)]
     model = DawidSkene().fit(pd.DataFrame(rows, columns=["task", "worker", "label"]))
-    met = meetings(model._fitted.evidence.data, 8)
-    across = np.array([[str(a)[1] != str(b)[1] for b in model.worker_names_[met.workers]]
-                       for a in model.worker_names_[met.workers]])  # fmt: skip
-    np.testing.assert_array_equal(met.reached[across], False)
-    assert met.common[across].sum() == 0
+    pairs = co_annotation(model._fitted.evidence.data, 8)
+    across = np.array([[str(a)[1] != str(b)[1] for b in model.worker_names_[pairs.workers]]
+                       for a in model.worker_names_[pairs.workers]])  # fmt: skip
+    np.testing.assert_array_equal(pairs.reached[across], False)
+    assert pairs.common[across].sum() == 0
     assert len(plot_co_labels(model).collections[0].get_offsets()) == across.sum()
 
 

@@ -222,13 +222,13 @@ def test_the_best_exponent_predicts_best_and_is_never_above_one():
     assert 0.1 < best < 0.9
     assert np.log(found) == pytest.approx(np.log(best), abs=0.02)
     assert crowd._best_beta(0.1 * logs, chance)[0] == 1.0
-    assert crowd._best_beta(100 * logs, 1 - chance)[0] == pytest.approx(crowd.COOLEST, rel=0.02)
+    assert crowd._best_beta(100 * logs, 1 - chance)[0] == pytest.approx(crowd.LEAST_BETA, rel=0.02)
 
 
 def test_margins_are_leads_over_the_next_class():
     assert crowd.margins(np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]])).tolist() == pytest.approx([0.2, 0.3])
     assert crowd.margins(np.ones((2, 1))).tolist() == [1.0, 1.0]
     mixture = Mixture(np.array([0.25, 0.75]), np.array([[0.5, 0.1], [0.5, 0.9]]), np.array([0, 2], np.int32))
-    cooled = crowd.cooled(mixture, 0.5)
-    np.testing.assert_allclose(cooled.weights, np.sqrt(mixture.weights))
-    np.testing.assert_allclose(cooled.table, np.sqrt(mixture.table))
+    tempered = crowd.tempered(mixture, 0.5)
+    np.testing.assert_allclose(tempered.weights, np.sqrt(mixture.weights))
+    np.testing.assert_allclose(tempered.table, np.sqrt(mixture.table))

@@ -1,8 +1,8 @@
-"""The crowd's prior, and the confidence of its consensus: what EM on label data needs beside the table steps.
+"""The crowd's prior, and the confidence of its consensus: what EM on label data needs in addition to the table steps.
 
 Prior: each worker's confusion matrix gets τ pseudo-labels per true class, spread like the crowd's pooled
-confusion at the start. It is fixed before EM begins, so the objective EM climbs is one function. Evidence
-for τ = 1: docs/models/labels.md.
+confusion at the initialisation. It is fixed before EM begins, so that EM maximises one objective. Evidence for τ = 1:
+docs/models/labels.md.
 
 Confidence: workers are not quite independent given the class, and tables fitted to few labels are too sure of
 themselves, so products of them are overconfident. One exponent β ≤ 1 on the joint probability of a task repairs
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.core.assign import part_orders, reorder_workers
-from latentfit.core.checkpoint import KeptFile
 from latentfit.core.em import EMResult, SolverState, Step, em
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import Prior, TableSteps, permuted
@@ -29,7 +28,7 @@ from latentfit.core.multistart import Candidate, Stood, race
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.labels.data.labels import RULED_OUT, CodedLabels, Labels
 from latentfit.labels.data.stored import sample_tasks, task_hashes
-from latentfit.labels.init.votes import hold_known, vote_sums
+from latentfit.labels.init.votes import hold_known, vote_statistics
 from latentfit.labels.moments import CoLabelGraph
 
 if TYPE_CHECKING:
@@ -44,13 +43,13 @@ PREDICTIVE_SMOOTHING = 2.0
 CALIBRATION_TASKS = 50_000
 """Tasks that choose β; more would not move its second digit."""
 GOLDEN = (5**0.5 - 1) / 2
-COOLEST = 0.02
-"""Smallest β considered: a crowd that sure of itself and that wrong is beyond repair."""
+LEAST_BETA = 0.02
+"""Smallest β considered: a crowd that needs less is beyond repair."""
 
 
-def pooled_confusion(sums: Sums, n_classes: int) -> Floats:
+def pooled_confusion(stats: Sums, n_classes: int) -> Floats:
     """The crowd's confusion (given, true): what an unknown worker is expected to do."""
-    counts = sums.table.reshape(-1, n_classes, n_classes).sum(axis=0)
+    counts = stats.table.reshape(-1, n_classes, n_classes).sum(axis=0)
     totals = counts.sum(axis=0)
     return np.asarray(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / n_classes))
 
@@ -62,17 +61,17 @@ def crowd_prior(labels: CodedLabels, pooled: Floats, smoothing: float) -> Prior:
 
 
 def crowd_steps(
-    labels: CodedLabels, sums: Sums, smoothing: float, engine: MemoryEngine, *, one_coin: bool = False
+    labels: CodedLabels, stats: Sums, smoothing: float, engine: MemoryEngine, *, one_coin: bool = False
 ) -> TableSteps:
-    """EM steps whose prior is shaped by the statistics of a start: τ pseudo-labels per probability to be estimated."""
-    pooled = pooled_confusion(sums, labels.n_classes)
+    """EM steps with a prior of τ pseudo-labels per estimated probability, shaped by an initialisation."""
+    pooled = pooled_confusion(stats, labels.n_classes)
     if not one_coin:
         return TableSteps(engine, crowd_prior(labels, pooled, smoothing), labels.first, labels.n_labels)
     prior = crowd_prior(labels, pooled / labels.n_classes, smoothing)  # a worker has one accuracy, not one per class
     return OneCoinSteps(engine, prior, labels.first, labels.n_labels)
 
 
-def cooled(mixture: Mixture, beta: float) -> Mixture:
+def tempered(mixture: Mixture, beta: float) -> Mixture:
     """The mixture whose posterior is proportional to the joint probability to the power β."""
     return Mixture(mixture.weights**beta, mixture.table**beta, mixture.first)
 
@@ -83,7 +82,7 @@ def tempered_posterior(labels: Labels, mixture: Mixture, beta: float, engine: Me
     The prior is tempered along with the labels, so that the most probable class stays what it was; a task without
     labels has nothing to be too sure of, and gets the prior itself.
     """
-    posterior, log_likelihood = posterior_of(engine, cooled(mixture, beta))
+    posterior, log_likelihood = posterior_of(engine, tempered(mixture, beta))
     posterior[np.diff(labels.offsets) == 0] = mixture.weights
     return hold_known(labels, posterior), log_likelihood
 
@@ -99,50 +98,50 @@ def left_out_score(
     labels: CodedLabels, refined: EMResult[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
 ) -> tuple[float, float]:
     """The β ≤ 1 whose posteriors predict left-out labels best, and how well: mean log-probability per label."""
-    shown = sample_tasks(labels, CALIBRATION_TASKS, seed)
-    shown = shown.take(np.diff(shown.offsets) > 1)
-    if not shown.n_rows:
+    sample = sample_tasks(labels, CALIBRATION_TASKS, seed)
+    sample = sample.take(np.diff(sample.offsets) > 1)
+    if not sample.n_rows:
         return 1.0, 0.0
-    own = posterior_of(MemoryEngine(shown, threads), refined.params)[0]  # what a task gave the cells of its labels
-    cleared = (_cleared_coins if one_coin else _cleared_tables)(shown, refined.sums.table, own)
+    own = posterior_of(MemoryEngine(sample, threads), refined.params)[0]  # what a task gave the cells of its labels
+    cleared = (_cleared_coins if one_coin else _cleared_tables)(sample, refined.sums.table, own)
     log_table = np.log(np.maximum(cleared(SMOOTHING), PROBABILITY_FLOOR))
-    chance = cleared(PREDICTIVE_SMOOTHING)
-    log_joint = np.add.reduceat(log_table, shown.offsets[:-1], axis=0) + refined.params.log_weights()
-    log_joint[:, list(shown.never_given)] = RULED_OUT
-    answer = shown.answer_of()
+    label_probability = cleared(PREDICTIVE_SMOOTHING)
+    log_joint = np.add.reduceat(log_table, sample.offsets[:-1], axis=0) + refined.params.log_weights()
+    log_joint[:, list(sample.never_given)] = RULED_OUT
+    answer = sample.answer_of()
     if answer is not None:  # a worker's repeated answers are left out together
         log_table = np.add.reduceat(log_table, np.flatnonzero(np.diff(answer, prepend=-1)), axis=0)[answer]
-    others = np.repeat(log_joint, np.diff(shown.offsets), axis=0) - log_table
-    beta, loss = _best_beta(others, chance)
-    return beta, -loss / shown.n_labels
+    others = np.repeat(log_joint, np.diff(sample.offsets), axis=0) - log_table
+    beta, loss = _best_beta(others, label_probability)
+    return beta, -loss / sample.n_labels
 
 
-def _cleared_tables(shown: Labels, fitted: Floats, own: Floats) -> Callable[[float], Floats]:
+def _cleared_tables(sample: Labels, fitted: Floats, own: Floats) -> Callable[[float], Floats]:
     """P(this label | class) of every label (labels, K), by tables and a crowd without its task, as a function of τ."""
-    K, task = shown.n_classes, shown.task_of()
+    K, task = sample.n_classes, sample.task_of()
     mine = own[task]
-    cell = np.maximum(fitted[shown.cell_of()] - mine, 0.0)
-    total = np.maximum(fitted.reshape(-1, K, K).sum(axis=1)[shown.workers] - mine, 0.0)
+    cell = np.maximum(fitted[sample.cell_of()] - mine, 0.0)
+    total = np.maximum(fitted.reshape(-1, K, K).sum(axis=1)[sample.workers] - mine, 0.0)
     crowd = fitted.reshape(-1, K, K).sum(axis=0)  # (given, true)
-    said = task * K + shown.given
-    alike = np.bincount(said, minlength=shown.n_rows * K)[said][:, None]  # labels of the task that say the same
-    all_of_task = np.diff(shown.offsets)[task][:, None]
-    crowd_cell = np.maximum(crowd[shown.given] - alike * mine, 0.0)
+    at = task * K + sample.given
+    n_same = np.bincount(at, minlength=sample.n_rows * K)[at][:, None]  # equal labels of the task, itself included
+    all_of_task = np.diff(sample.offsets)[task][:, None]
+    crowd_cell = np.maximum(crowd[sample.given] - n_same * mine, 0.0)
     crowd_total = np.maximum(crowd.sum(axis=0) - all_of_task * mine, 0.0)
     pooled = (crowd_cell + 1 / K) / (crowd_total + 1)  # one label at random: what nobody else says is not impossible
     return lambda smoothing: np.asarray((cell + smoothing * pooled) / (total + smoothing))
 
 
-def _cleared_coins(shown: Labels, fitted: Floats, own: Floats) -> Callable[[float], Floats]:
+def _cleared_coins(sample: Labels, fitted: Floats, own: Floats) -> Callable[[float], Floats]:
     """The same under the one-coin model."""
-    K, task, given = shown.n_classes, shown.task_of(), shown.given
+    K, task, given = sample.n_classes, sample.task_of(), sample.given
     counts = fitted.reshape(-1, K, K)
     mine = own[task, given]
-    right = np.maximum(np.einsum("mkk->m", counts)[shown.workers] - mine, 0.0)
-    total = np.maximum(counts.sum(axis=(1, 2))[shown.workers] - 1, 0.0)
-    of_task = np.bincount(task, mine, shown.n_rows)[task]
+    right = np.maximum(np.einsum("mkk->m", counts)[sample.workers] - mine, 0.0)
+    total = np.maximum(counts.sum(axis=(1, 2))[sample.workers] - 1, 0.0)
+    of_task = np.bincount(task, mine, sample.n_rows)[task]
     crowd_right = np.maximum(np.einsum("mkk->", counts) - of_task, 0.0)
-    crowd = (crowd_right + 1 / K) / (np.maximum(counts.sum() - np.diff(shown.offsets)[task], 0.0) + 1)
+    crowd = (crowd_right + 1 / K) / (np.maximum(counts.sum() - np.diff(sample.offsets)[task], 0.0) + 1)
 
     def table(smoothing: float) -> Floats:
         accuracy = ((right + smoothing * crowd) / (total + smoothing))[:, None]
@@ -152,15 +151,15 @@ def _cleared_coins(shown: Labels, fitted: Floats, own: Floats) -> Callable[[floa
     return table
 
 
-def _best_beta(log_joint: Floats, chance: Floats) -> tuple[float, float]:
+def _best_beta(log_joint: Floats, label_probability: Floats) -> tuple[float, float]:
     """The best β, and its loss."""
     shifted = log_joint - log_joint.max(axis=1, keepdims=True)
 
     def loss(log_beta: float) -> float:
-        belief = np.exp(np.exp(log_beta) * shifted)
-        return -float(np.log((belief * chance).sum(axis=1) / belief.sum(axis=1)).sum())
+        posterior = np.exp(np.exp(log_beta) * shifted)
+        return -float(np.log((posterior * label_probability).sum(axis=1) / posterior.sum(axis=1)).sum())
 
-    low, high = float(np.log(COOLEST)), 0.0
+    low, high = float(np.log(LEAST_BETA)), 0.0
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = loss(left), loss(right)
     while high - low > 0.01:  # golden section: one new point a round, the second digit of β is enough
@@ -173,8 +172,8 @@ def _best_beta(log_joint: Floats, chance: Floats) -> tuple[float, float]:
             right = low + GOLDEN * (high - low)
             at_right = loss(right)
     best = (low + high) / 2
-    uncooled, cooled_best = loss(0.0), loss(best)
-    return (1.0, uncooled) if uncooled <= cooled_best else (float(np.exp(best)), cooled_best)
+    untempered_loss, tempered_loss = loss(0.0), loss(best)
+    return (1.0, untempered_loss) if untempered_loss <= tempered_loss else (float(np.exp(best)), tempered_loss)
 
 
 def margins(posterior: Floats) -> NDArray[np.float64]:
@@ -199,17 +198,17 @@ def margins(posterior: Floats) -> NDArray[np.float64]:
 #
 # Symbols   paper      here       shape                   meaning
 #           π_jl^(k)   table      (M·K, K)                accuracy on the diagonal, the rest even
-#           —          accuracy   (M,)                    share of right labels
+#           —          accuracy   (M,)                    proportion of right labels
 #           —          counts     (worker, given, true)   expected labels and pseudo-labels
 
 
 class OneCoinSteps(TableSteps):
     """EM steps of the one-coin model."""
 
-    def m_step(self, sums: Sums) -> Mixture:
-        full = super().m_step(sums)
+    def m_step(self, stats: Sums) -> Mixture:
+        full = super().m_step(stats)
         size = len(full.weights)
-        counts = (sums.table + self.prior.table).reshape(-1, size, size)  # (worker, given, true)
+        counts = (stats.table + self.prior.table).reshape(-1, size, size)  # (worker, given, true)
         total = counts.sum(axis=(1, 2))
         right = np.einsum("mkk->m", counts)
         accuracy = np.where(total > 0, right / np.where(total > 0, total, 1.0), 1 / size)[:, None, None]
@@ -219,62 +218,64 @@ class OneCoinSteps(TableSteps):
 
 
 # -----------------------------------------------------------------------------
-# Where a crowd's race of starts stands, as its checkpoint keeps it.
+# The state of multi-start selection, as a checkpoint stores it.
 #
-# Starts are made again when a fit goes on: they take a pass and give the same bits. Climbs that had ended are kept by
-# their parameters alone, because one pass gives their statistics again.
+# Initialisations are computed again when a fit is resumed: they are cheap and give the same bits. Finished EM runs are
+# stored by their parameters alone, because one E-step gives their statistics again.
 
 
 def labels_key(data: CodedLabels) -> str:
-    """Tells labels apart by what `identity` knows, and by which of them stand in one task."""
+    """Key of a data set: `identity`, and which labels belong to the same task."""
     return f"{data.identity()} {int(task_hashes(data, 0).sum()):x}"  # the sum wraps around, exactly
 
 
-def race_keeper(kept: KeptFile) -> Callable[[Stood[Mixture, Sums]], None]:
-    """What the race calls after every iteration."""
+def checkpoint_writer(checkpoint_file: KeptFile) -> Callable[[Stood[Mixture, Sums]], None]:
+    """The callback of the multi-start selection: writes a checkpoint when one is due."""
 
-    def keep(at: Stood[Mixture, Sums]) -> None:
-        if not kept.due:
+    def write(state: Stood[Mixture, Sums]) -> None:
+        if not checkpoint_file.due:
             return
         arrays: dict[str, NDArray[Any]] = {}
-        facts: dict[str, Any] = {"running": at.name, "n_iter": {at.name: at.resume_from.n_iter}, "ended": {}}
-        climbs = {at.name: (at.resume_from.params, at.resume_from.path)}
-        for name, one in at.done.items():
-            climbs[name] = one.params, one.path
+        facts: dict[str, Any] = {"running": state.name, "n_iter": {state.name: state.resume_from.n_iter}, "ended": {}}
+        runs = {state.name: (state.resume_from.params, state.resume_from.path)}
+        for name, one in state.done.items():
+            runs[name] = one.params, one.path
             facts["n_iter"][name], facts["ended"][name] = one.n_iter, one.converged
-        for name, (params, path) in climbs.items():
+        for name, (params, path) in runs.items():
             arrays |= {f"{name} weights": params.weights, f"{name} table": params.table}
             arrays |= {f"{name} first": params.first, f"{name} path": np.array(path)}
-        kept.write(arrays, facts)
+        checkpoint_file.write(arrays, facts)
 
-    return keep
+    return write
 
 
-def race_stood(kept: KeptFile, candidates: Sequence[Candidate[Mixture, Sums]]) -> Stood[Mixture, Sums] | None:
-    """Where the stopped race stood; None when there is nothing to go on from."""
-    if kept.file is None:
+def read_checkpoint(
+    checkpoint_file: KeptFile, candidates: Sequence[Candidate[Mixture, Sums]]
+) -> Stood[Mixture, Sums] | None:
+    """The state of an interrupted selection; None when there is no checkpoint to resume from."""
+    if checkpoint_file.file is None:
         return None
-    facts, done = kept.file.metadata, {}
-    resume_from = {name: _begun(kept.file.arrays, name, int(n_iter)) for name, n_iter in facts["n_iter"].items()}
+    arrays, facts, done = checkpoint_file.file.arrays, checkpoint_file.file.metadata, {}
+    resume_from = {name: _solver_state(arrays, name, int(n_iter)) for name, n_iter in facts["n_iter"].items()}
     for candidate in candidates:
         if candidate.name in facts["ended"]:
-            at, converged = resume_from[candidate.name], bool(facts["ended"][candidate.name])
-            sums = candidate.steps.e_step(at.params)
-            value, likelihood = candidate.steps.objective(at.params, sums), candidate.steps.log_likelihood(sums)
-            done[candidate.name] = EMResult(at.params, sums, value, likelihood, at.n_iter, converged, at.path)
+            state, converged = resume_from[candidate.name], bool(facts["ended"][candidate.name])
+            stats = candidate.steps.e_step(state.params)
+            value, likelihood = candidate.steps.objective(state.params, stats), candidate.steps.log_likelihood(stats)
+            done[candidate.name] = EMResult(state.params, stats, value, likelihood, state.n_iter, converged, state.path)
     return Stood(facts["running"], resume_from[facts["running"]], done)
 
 
-def _begun(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> SolverState[Mixture]:
-    weights, table, first, path = (arrays[f"{name} {part}"] for part in ("weights", "table", "first", "path"))
+def _solver_state(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> SolverState[Mixture]:
+    weights, table, first, path = (arrays[f"{name} {key}"] for key in ("weights", "table", "first", "path"))
     return SolverState(Mixture(weights, table, first), n_iter, path.tolist())
 
 
 # -----------------------------------------------------------------------------
 # EM of a crowd: from every initialisation, to the stopping point that the data choose, under the right class names.
 #
-# Known answers do not take part at first. EM without them finds the classes, which come in any order; the order is
-# chosen for each part of the crowd whose workers share tasks (`core/assign.py`), known answers being evidence in the
+# Known answers are not used at first. EM without them finds the classes, which come in any order; the order is
+# chosen for each connected component of the co-label graph (`core/assign.py`), known answers being evidence in the
 # choice; from there EM goes on with the known answers held fixed. Were they held fixed from the beginning, a few of
 # them would pin tasks to a class that stands for another label, and EM would stay there.
 #
@@ -282,7 +283,7 @@ def _begun(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> SolverSta
 # gains less than `tol` nats per label is a little better on real crowds. Where a class is rare, the same iteration lies
 # on a plateau that EM leaves much later. So EM is always run on to convergence (`tol` · `CONVERGED`), and the data
 # choose
-# between the two points: the converged one is kept if a class has become `GROWN` times larger or smaller on the way and
+# between the two points: the converged one is used if a class has become `GROWN` times larger or smaller on the way and
 # labels left out of their task are predicted better. No truth is used.
 
 Fit = EMResult[Mixture, Sums]
@@ -290,7 +291,7 @@ Fit = EMResult[Mixture, Sums]
 MOMENTS_MARGIN = 1e-3
 """Nats per label by which a later initialisation must beat the votes: real crowds rarely pass it, near-random do."""
 CONVERGED = 1e-4
-"""Share of `tol` below which the gain per label has to fall for EM to have converged."""
+"""Fraction of `tol` below which the gain per label has to fall for EM to have converged."""
 GROWN = 1.5
 """Factor by which a class proportion must change between the early stopping point and convergence for the latter to
 be kept: on real crowds it changes by less than 1.35, where a rare class had not been found by 1.7 to 15."""
@@ -302,7 +303,7 @@ KNOWN_SLIP = 0.1
 
 @dataclass(frozen=True)
 class Limits:
-    """When EM stops, and who hears of its iterations."""
+    """When EM stops, and the callback of its iterations."""
 
     max_iter: int
     tol: float
@@ -319,74 +320,74 @@ def fit_em(
     limits: Limits,
     *,
     smoothing: float,
-    kept: KeptFile | None = None,
+    checkpoint_file: KeptFile | None = None,
 ) -> tuple[Fit, list[str]]:
-    """EM from every initialisation, the best kept, class k standing for label k; and notes on what was chosen.
+    """The best EM run over all initialisations, with class k = label k, and notes on what was chosen.
 
     `candidates` and `engine` know the labels without the known answers of `data`, `final` knows both.
     """
     free = data.without_gold()
-    steps, found, notes = _best(free, candidates, limits, kept)
+    steps, fit, notes = _best(free, candidates, limits, checkpoint_file)
     if isinstance(steps, OneCoinSteps):  # its classes are the labels
         orders = np.tile(np.arange(data.n_classes), (graph.n_components, 1))
     else:
-        orders = class_orders(data, graph, found.params, engine.threads)
+        orders = class_orders(data, graph, fit.params, engine.threads)
     if (orders == orders[0]).all() and not data.has_gold:
-        return permuted(found, orders[0]), notes
-    start = reordered(free, graph, found.params, orders, engine.threads)
+        return permuted(fit, orders[0]), notes
+    initial = reordered(free, graph, fit.params, orders, engine.threads)
     prior = Prior(reorder_workers(steps.prior.table, orders[graph.component]), steps.prior.weights)
-    again: list[Candidate[Mixture, Sums]] = [
-        Candidate("the consensus without them", replace(steps, engine=final, prior=prior), start)
+    restarts: list[Candidate[Mixture, Sums]] = [
+        Candidate("the consensus without them", replace(steps, engine=final, prior=prior), initial)
     ]
     if data.has_gold:
-        sums = vote_sums(data)
-        from_votes = crowd_steps(data, sums, smoothing, final, one_coin=isinstance(steps, OneCoinSteps))
-        again.append(Candidate("votes that they outvote", from_votes, from_votes.m_step(sums)))
-    _, found, more = _best(data, again, limits, None)
-    return found, notes + ([f"known answers: {note}" for note in more] if data.has_gold else more)
+        stats = vote_statistics(data)
+        from_votes = crowd_steps(data, stats, smoothing, final, one_coin=isinstance(steps, OneCoinSteps))
+        restarts.append(Candidate("votes that they outvote", from_votes, from_votes.m_step(stats)))
+    _, fit, more = _best(data, restarts, limits, None)
+    return fit, notes + ([f"known answers: {note}" for note in more] if data.has_gold else more)
 
 
 def _best(
-    data: CodedLabels, candidates: list[Candidate[Mixture, Sums]], limits: Limits, kept: KeptFile | None
+    data: CodedLabels, candidates: list[Candidate[Mixture, Sums]], limits: Limits, checkpoint_file: KeptFile | None
 ) -> tuple[TableSteps, Fit, list[str]]:
-    raced = race(
+    selected = race(
         candidates,
         max_iter=limits.max_iter,
         tol=limits.tol,
         margin=MOMENTS_MARGIN,
         callback=limits.callback,
-        **_kept_race(kept, candidates),
+        **_checkpoint_arguments(checkpoint_file, candidates),
     )
     notes = []
     if len(candidates) > 1:
-        scores = ", ".join(f"{name} {score:.4f}" for name, score in raced.scores.items())
-        notes.append(f"kept the start from {raced.name} (log-likelihood per label: {scores})")
-    steps = raced.steps
+        scores = ", ".join(f"{name} {score:.4f}" for name, score in selected.scores.items())
+        notes.append(f"kept the initialisation from {selected.name} (log-likelihood per label: {scores})")
+    steps = selected.steps
     assert isinstance(steps, TableSteps)
-    found = stop_where_data_say(data, steps, raced.refined, limits)
-    if found.n_iter == raced.refined.n_iter:
-        return steps, found, notes
-    name = raced.name
+    fit = choose_stopping_point(data, steps, selected.refined, limits)
+    if fit.n_iter == selected.refined.n_iter:
+        return steps, fit, notes
+    name = selected.name
     for other in candidates:  # early scores say little where EM was far from its end
-        if other.name != raced.name:
+        if other.name != selected.name:
             assert isinstance(other.steps, TableSteps)
             rival = em(other.steps, other.start, max_iter=limits.max_iter, tol=limits.tol * CONVERGED, accelerate=True)
-            if rival.log_likelihood > found.log_likelihood:
-                steps, found, name = other.steps, rival, other.name
-    notes.append(f"EM was run to convergence, best from {name}: a class was still changing where the gain met tol")
-    return steps, found, notes
+            if rival.log_likelihood > fit.log_likelihood:
+                steps, fit, name = other.steps, rival, other.name
+    notes.append(f"EM was run to convergence, best from {name}: a class was still changing at the first stop by tol")
+    return steps, fit, notes
 
 
-def _kept_race(kept: KeptFile | None, candidates: list[Candidate[Mixture, Sums]]) -> dict[str, Any]:
-    """What lets a race be stopped and go on."""
-    if kept is None:
+def _checkpoint_arguments(
+    checkpoint_file: KeptFile | None, candidates: list[Candidate[Mixture, Sums]]
+) -> dict[str, Any]:
+    """Arguments of the multi-start selection for checkpoint and resume."""
+    if checkpoint_file is None:
         return {}
-    from latentfit.labels.em import race_keeper, race_stood
-
-    return {"stood": race_stood(kept, candidates), "keep": race_keeper(kept)}
+    return {"stood": read_checkpoint(checkpoint_file, candidates), "keep": checkpoint_writer(checkpoint_file)}
 
 
-def stop_where_data_say(data: CodedLabels, steps: TableSteps, early: Fit, limits: Limits) -> Fit:
+def choose_stopping_point(data: CodedLabels, steps: TableSteps, early: Fit, limits: Limits) -> Fit:
     """The early stopping point or the converged one; `converged` says whether EM arrived at the latter.
 
     A crowd of more than `SETTLING_TASKS` tasks is run to convergence if a sample of its tasks shows a class that grows.
@@ -394,8 +395,8 @@ def stop_where_data_say(data: CodedLabels, steps: TableSteps, early: Fit, limits
     if not early.converged or limits.tol == 0 or data.n_classes < 2:
         return early
     if data.n_rows > SETTLING_TASKS:
-        shown = sample_tasks(data, SETTLING_TASKS, limits.seed)
-        sampled = replace(steps, engine=MemoryEngine(shown, steps.engine.threads), n_cells=shown.n_labels)
+        sample = sample_tasks(data, SETTLING_TASKS, limits.seed)
+        sampled = replace(steps, engine=MemoryEngine(sample, steps.engine.threads), n_cells=sample.n_labels)
         settled = em(sampled, early.params, max_iter=limits.max_iter, tol=limits.tol, accelerate=False)
         late = _converged(sampled, settled, limits)
         if not _changed(settled, late):
@@ -416,21 +417,21 @@ def _changed(early: Fit, late: Fit) -> bool:
     return bool(change > np.log(GROWN))
 
 
-def _score(data: CodedLabels, found: Fit, steps: TableSteps, limits: Limits) -> float:
-    return left_out_score(data, found, limits.seed, steps.engine.threads)[1]
+def _score(data: CodedLabels, fit: Fit, steps: TableSteps, limits: Limits) -> float:
+    return left_out_score(data, fit, limits.seed, steps.engine.threads)[1]
 
 
 # ------------------------------------------------------------------------------------- names of the classes
 
 
 def class_orders(data: CodedLabels, graph: CoLabelGraph, mixture: Mixture, threads: int) -> np.ndarray[Any, Any]:
-    """Which latent class stands for each label, in every part of the crowd (part, label)."""
+    """Which latent class stands for each label, in every component of the crowd (component, label)."""
     evidence = known_evidence(data, graph, mixture, threads)
     return part_orders(mixture, data.per_worker, graph.component, evidence, data.never_given)
 
 
 def known_evidence(data: CodedLabels, graph: CoLabelGraph, mixture: Mixture, threads: int) -> dict[int, Floats]:
-    """By part: the log-probability (label, latent class) of its known answers, were the class the label.
+    """By component: the log-probability (label, latent class) of its known answers, were the class the label.
 
     The posterior is that of the labels alone; a known answer may be one that the crowd gets wrong, so none counts for
     more than log(K / `KNOWN_SLIP`) nats.
@@ -444,25 +445,25 @@ def known_evidence(data: CodedLabels, graph: CoLabelGraph, mixture: Mixture, thr
             continue
         answers, labels = block.gold[used], block.without_gold().take(used)
         posterior = posterior_of(MemoryEngine(labels, threads), mixture)[0]
-        says = np.log((1 - KNOWN_SLIP) * posterior + KNOWN_SLIP / K)
-        part = graph.component[labels.workers[labels.offsets[:-1]]]  # which is that of all workers of the task
-        for at in np.unique(part):
-            here = part == at
-            np.add.at(evidence.setdefault(int(at), np.zeros((K, K))), answers[here], says[here])
+        log_evidence = np.log((1 - KNOWN_SLIP) * posterior + KNOWN_SLIP / K)
+        component = graph.component[labels.workers[labels.offsets[:-1]]]  # which is that of all workers of the task
+        for at in np.unique(component):
+            here = component == at
+            np.add.at(evidence.setdefault(int(at), np.zeros((K, K))), answers[here], log_evidence[here])
     return evidence
 
 
 def reordered(
     data: CodedLabels, graph: CoLabelGraph, mixture: Mixture, orders: np.ndarray[Any, Any], threads: int
 ) -> Mixture:
-    """The mixture with the classes of every part in its order; their proportions are counted again, part by part."""
+    """The mixture with the classes of every component in its order; class proportions are estimated again."""
     if (orders == orders[0]).all():
         return mixture.permuted(orders[0])
-    totals = np.zeros(orders.shape)
+    counts = np.zeros(orders.shape)
     for block in data.blocks():
         labelled = block.take(np.diff(block.offsets) > 0)
-        part = graph.component[labelled.workers[labelled.offsets[:-1]]]
-        np.add.at(totals, part, posterior_of(MemoryEngine(labelled, threads), mixture)[0])
-    weights = 1.0 + np.take_along_axis(totals, orders, axis=1).sum(axis=0)  # a pseudo-task per class
+        component = graph.component[labelled.workers[labelled.offsets[:-1]]]
+        np.add.at(counts, component, posterior_of(MemoryEngine(labelled, threads), mixture)[0])
+    weights = 1.0 + np.take_along_axis(counts, orders, axis=1).sum(axis=0)  # a pseudo-task per class
     table = reorder_workers(mixture.table, orders[graph.component])
     return Mixture(weights / weights.sum(), table, mixture.first)

@@ -1,7 +1,7 @@
 """The co-label graph: workers joined when they labelled a common task.
 
 What pair counts can determine is decided here: parameters of workers in different components cannot be
-compared, and in a bipartite component (no odd cycle) the pair counts fit a whole family of models.
+compared, and in a bipartite component (no odd cycle) the pair counts fit a family of models.
 
 Paper     Ibrahim & Fu 2022 ask for walks of three observed pairs (Remark 1); this is what any method needs
 Needs     labels
@@ -10,7 +10,7 @@ Differs   no list of pairs is built: a task is a chain of its workers, and three
 
 Symbols   paper   here         shape          meaning
           Ω       —            (M, M)         pairs of workers with a common task, never formed
-          —       component    (M,)           part of each worker
+          —       component    (M,)           component of each worker
           —       determined   (components,)  whether it has an odd cycle
 """
 
@@ -48,7 +48,7 @@ def co_label_graph(labels: CodedLabels) -> CoLabelGraph:
     m = labels.n_workers
     component, side = np.arange(m, dtype=np.int32), np.arange(2 * m, dtype=np.int32)
     in_triangle = np.zeros(m, bool)
-    for block in map(Labels.once, labels.blocks()):  # a worker who answers a task again meets nobody new
+    for block in map(Labels.once, labels.blocks()):  # repeated answers add no edge
         per_task = np.diff(block.offsets)
         follows = np.ones(max(block.n_labels - 1, 0), bool)  # a task joins each of its workers with the next
         ends = block.offsets[1:-1]
@@ -60,20 +60,20 @@ def co_label_graph(labels: CodedLabels) -> CoLabelGraph:
         side = _joined(side, np.concatenate([left, left + m]), np.concatenate([right + m, right]))
     determined = np.zeros(int(component.max()) + 1 if m else 0, bool)
     determined[component[in_triangle]] = True
-    # Where every task has two labels at most: an odd cycle exists iff a worker meets its own double.
+    # Where every task has two labels at most: an odd cycle exists iff a worker is connected to its own double.
     determined[component[side[:m] == side[m:]]] = True
     return CoLabelGraph(component, determined)
 
 
-def _joined(part: NDArray[np.int32], left: NDArray[np.int32], right: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Parts (nodes,), numbered by their first node, after nodes `left` and `right` were joined one by one."""
-    one, other = part[left], part[right]
+def _joined(component: NDArray[np.int32], left: NDArray[np.int32], right: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Components (nodes,), numbered by their first node, after nodes `left` and `right` were joined one by one."""
+    one, other = component[left], component[right]
     new = one != other
     if not new.any():  # most blocks of many join nobody new
-        return part
-    size = int(part.max()) + 1
+        return component
+    size = int(component.max()) + 1
     joined = sp.csr_array((np.ones(int(new.sum()), np.int32), (one[new], other[new])), shape=(size, size))
-    return np.asarray(connected_components(joined, directed=False)[1].astype(np.int32)[part])
+    return np.asarray(connected_components(joined, directed=False)[1].astype(np.int32)[component])
 
 
 def pair_memory(labels: CodedLabels) -> int:

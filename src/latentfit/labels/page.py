@@ -1,4 +1,4 @@
-"""The page of a crowd: how sure the consensus is, who can be believed, who met whom, what to ask next."""
+"""Report page of labels: confidence of the consensus, worker quality, co-annotation, what to ask next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import unstack_confusions
 from latentfit.labels.data.labels import CodedLabels, Labels
-from latentfit.labels.diagnostics.structure import Meetings, meetings
+from latentfit.labels.diagnostics.structure import CoAnnotation, co_annotation
 from latentfit.labels.estimator.crowd import FittedCrowd
 from latentfit.labels.moments import co_label_graph
 from latentfit.labels.select.information import gain_table
@@ -23,7 +23,7 @@ from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, Data
 SHOWN_WORKERS = 24
 """Workers in the picture of accuracies, the least accurate first."""
 GRAPH_WORKERS = 40
-"""Workers in the picture of who met whom."""
+"""Workers in the picture of co-annotation."""
 CONFUSION_CELLS = 30_000
 """Cells of confusion matrices that a page holds: about 200 KB."""
 CONFUSION_CLASSES = 25
@@ -38,10 +38,10 @@ PAPERS = (
 
 
 def page_of(fitted: Any, context: Context) -> Page:
-    """The page of a `FittedCrowd` or of a `DawidSkene`; without data it tells what the model alone knows."""
+    """The page of a `FittedCrowd` or of a `DawidSkene`; without data it shows what the model alone holds."""
     crowd: FittedCrowd = fitted if isinstance(fitted, FittedCrowd) else fitted._fitted
-    seen = getattr(crowd, "evidence", None)
-    data: CodedLabels | None = seen.data if seen is not None else context.data.get("input")
+    evidence = getattr(crowd, "evidence", None)
+    data: CodedLabels | None = evidence.data if evidence is not None else context.data.get("input")
     tasks = tasks_of(crowd, context.data.get("input"))
     report = crowd.report
     sections = [_workers(crowd)]
@@ -82,16 +82,16 @@ def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[
         versus = f"majority vote {summary['majority_error_rate']:.1%}; {summary['n_truth']:,} tasks with known truth"
         first = Figure("Error", f"{summary['error_rate']:.1%}", versus)
     else:
-        reckoned = "share of tasks, by the model's own reckoning"
+        reckoned = "proportion of tasks, by the model's own estimate"
         first = Figure("Expected error", f"{tasks.expected_error:.1%}", reckoned)
     per_task = tasks.n_labels / max(tasks.n_labelled, 1)
-    return [first, Figure("Labels a task", f"{per_task:.1f}", f"{tasks.n_labels:,} in all"), workers]
+    return [first, Figure("Labels per task", f"{per_task:.1f}", f"{tasks.n_labels:,} in all"), workers]
 
 
 def _confidence(tasks: Tasks) -> Chart:
     edges = np.linspace(0, 1, BINS + 1)
     spec = counted(tasks.confidence, edges, value="probability of the consensus label", count="tasks")
-    return Chart(spec, "How sure the consensus is: tasks by the probability of their label. Doubtful ones are left.")
+    return Chart(spec, "How sure the consensus is: tasks by the probability of their label. Uncertain ones are left.")
 
 
 def _accuracies(crowd: FittedCrowd) -> Chart:
@@ -115,16 +115,16 @@ def _accuracies(crowd: FittedCrowd) -> Chart:
 
 
 def _tasks(tasks: Tasks) -> Section:
-    """Tasks most worth another label: what a label of the crowd's average worker is expected to tell."""
+    """Tasks most worth another label: expected information of a label of an average worker."""
     columns: list[str | Column] = [
         "task",
         "label",
         Column("probability", ".1%"),
         Column("runner-up", meaning="the second most probable label"),
         "labels",
-        Column("gain", ".3f", "nats that one more label of an average worker is expected to tell"),
+        Column("gain", ".3f", "expected information of one more label of an average worker, in nats"),
     ]
-    caption = "Where one more label tells most; latentfit plan also says whom to ask."
+    caption = "Where one more label is most informative; latentfit plan also says whom to ask."
     return Section("Tasks most worth another label", [DataTable(columns, tasks.rows, caption, total=tasks.n_tasks)])
 
 
@@ -147,9 +147,7 @@ def _workers(crowd: FittedCrowd) -> Section:
         *(Column(name, ".1%") for name in ("accuracy", "from", "to")),
         "flag",
     ]
-    caption = (
-        "Chance to be right on a task of this crowd, judged by the other labels of each task, with its 95 % interval."
-    )
+    caption = "Probability of being right on a task, judged by the other labels of each task, with its 95 % interval."
     table = DataTable(columns, rows, caption, "Every worker", total=len(order))
     return Section("Workers", [_accuracies(crowd), table, _confusions(crowd)])
 
@@ -168,7 +166,7 @@ def _confusions(crowd: FittedCrowd) -> Chart:
         for at, m in enumerate(order)
     ]
     cut = f", of the {size} most frequent of {len(weights):,} classes" if size < len(weights) else ""
-    kept = "" if len(order) == len(crowd.worker_names) else f" The {len(order):,} least accurate workers are here."
+    which = "" if len(order) == len(crowd.worker_names) else f" The {len(order):,} least accurate workers are here."
     spec = heat_map(
         np.zeros((size, size)), names, names, row="true", column="given", value="probability", percent=True,
         numbers=size <= 12, largest=1.0,
@@ -195,7 +193,7 @@ def _confusions(crowd: FittedCrowd) -> Chart:
             {"calculate": "datum.p", "as": "v"},
         ],
     }
-    caption = f"What a worker says (columns) of tasks that are what the row says{cut}.{kept}"
+    caption = f"What a worker says (columns) of tasks that are what the row says{cut}.{which}"
     return Chart(spec, caption, "Confusion matrix of a worker")
 
 
@@ -205,39 +203,38 @@ def _places(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _graph(data: CodedLabels) -> Section:
-    """Who met whom: tasks in common, and the pairs that nothing connects."""
+    """Co-annotation: tasks in common, and the pairs that nothing connects."""
     graph = co_label_graph(data)
     sizes = np.bincount(graph.component, minlength=graph.n_components)
-    parts = np.argsort(-sizes, kind="stable")
+    components = np.argsort(-sizes, kind="stable")
     n_workers = data.n_workers
     apart = (n_workers**2 - int((sizes.astype(np.int64) ** 2).sum())) // 2
-    words = (
+    text = (
         "All workers are connected by tasks in common."
         if graph.n_components == 1
         else f"The crowd falls into {graph.n_components:,} parts without a common task: {apart:,} pairs of workers "
         "cannot be compared."
     )
     blocks: list[Block] = []
-    met = meetings(data, GRAPH_WORKERS)
-    if met is not None:
-        words += f" {met.n_pairs:,} of {n_workers * (n_workers - 1) // 2:,} pairs have a task in common."
-        blocks.append(_meetings(data, met))
+    pairs = co_annotation(data, GRAPH_WORKERS)
+    if pairs is not None:
+        text += f" {pairs.n_pairs:,} of {n_workers * (n_workers - 1) // 2:,} pairs have a task in common."
+        blocks.append(_co_annotation(data, pairs))
     if graph.n_components > 1:
-        determined = ["yes" if graph.determined[part] else "no" for part in parts[:MOST_ROWS]]
-        rows = [
-            [at + 1, int(sizes[part]), told, str(data.worker_names[np.flatnonzero(graph.component == part)[0]])]
-            for at, (part, told) in enumerate(zip(parts[:MOST_ROWS].tolist(), determined, strict=True))
-        ]
+        rows = []
+        for number, component in enumerate(components[:MOST_ROWS].tolist(), start=1):
+            example = str(data.worker_names[np.flatnonzero(graph.component == component)[0]])
+            rows.append([number, int(sizes[component]), "yes" if graph.determined[component] else "no", example])
         known = Column("determined", meaning="its workers' quality follows from the data")
         columns: list[str | Column] = ["part", "workers", known, "for example"]
-        blocks.append(DataTable(columns, rows, "Parts of the crowd, the largest first.", total=len(parts)))
-    return Section("Who met whom", blocks, words)
+        blocks.append(DataTable(columns, rows, "Parts of the crowd, the largest first.", total=len(components)))
+    return Section("Co-annotation", blocks, text)
 
 
-def _meetings(data: CodedLabels, met: Meetings) -> Chart:
+def _co_annotation(data: CodedLabels, pairs: CoAnnotation) -> Chart:
     """Tasks in common of the busiest workers; a pair that nothing connects stands out."""
-    spec = _pair_spec(met, distinct([data.worker_names[m] for m in met.workers]))
-    which = "" if len(met.workers) == data.n_workers else f" The {len(met.workers)} workers with most labels."
+    spec = _pair_spec(pairs, distinct([data.worker_names[m] for m in pairs.workers]))
+    which = "" if len(pairs.workers) == data.n_workers else f" The {len(pairs.workers)} workers with most labels."
     return Chart(
         spec,
         "Tasks that two workers both labelled. Red: no task in common, and no chain of common tasks leads from one to "
@@ -246,8 +243,8 @@ def _meetings(data: CodedLabels, met: Meetings) -> Chart:
     )
 
 
-def _pair_spec(met: Meetings, names: list[str]) -> Spec:
-    spec = heat_map(met.common, names, names, row="worker", column="with", value="tasks in common", numbers=False,
+def _pair_spec(pairs: CoAnnotation, names: list[str]) -> Spec:
+    spec = heat_map(pairs.common, names, names, row="worker", column="with", value="tasks in common", numbers=False,
                     cell=16 if len(names) > 16 else 24)  # fmt: skip
     size = len(names)
     spec["usermeta"] = {"widest": 240 + (18 if size > 16 else 34) * size}
@@ -255,7 +252,7 @@ def _pair_spec(met: Meetings, names: list[str]) -> Spec:
         {"y": names[i], "x": names[j], "v": "unreachable"}
         for i in range(size)
         for j in range(size)
-        if i != j and not met.reached[i, j]
+        if i != j and not pairs.reached[i, j]
     ]
     itself = [{"y": name, "x": name} for name in names]
     spec["layer"] = [
@@ -279,22 +276,22 @@ def _assumed(crowd: FittedCrowd) -> Section:
     """The prior of the classes, and what the model takes for granted."""
     weights = crowd.mixture.weights
     order = np.argsort(-weights, kind="stable")[:CONFUSION_CLASSES]
-    chart = bars(
-        distinct([crowd.class_names[k] for k in order]), weights[order].tolist(), value="share of tasks", percent=True
-    )
+    classes = distinct([crowd.class_names[k] for k in order])
+    chart = bars(classes, weights[order].tolist(), value="proportion of tasks", percent=True)
     names = "" if len(order) == len(weights) else f" The {len(order)} largest of {len(weights):,}."
     text = (
-        "Every task has one class; given it, workers err independently of one another; those with a say are right more "
+        "Every task has one class; given it, workers err independently of one another; decisive workers are right more "
         "often than wrong. Copied labels break the second, which the flags look for; nothing in the data can show "
         "the third."
     )
-    calm = (
-        f"Probabilities are cooled by the exponent {crowd.beta:.2f}, so that they predict each label from the others "
+    tempering = (
+        f"Probabilities are tempered by the exponent {crowd.beta:.2f}, so that they predict each label from the others "
         "of its task as well as they can."
         if crowd.beta < 1
-        else "Probabilities needed no cooling: they predict each label from the others of its task as they are."
+        else "Probabilities needed no tempering: they predict each label from the others of its task as they are."
     )
-    return Section("What was assumed", [Chart(chart, f"Share of each class.{names}", "Classes"), Note(calm)], text)
+    proportions = Chart(chart, f"Proportion of each class.{names}", "Classes")
+    return Section("What was assumed", [proportions, Note(tempering)], text)
 
 
 def _plan(columns: dict[str, Any]) -> Section:
@@ -310,7 +307,7 @@ def _plan(columns: dict[str, Any]) -> Section:
         "rank",
         "task",
         "worker",
-        Column("gain", ".3f", "nats that the label is expected to tell"),
+        Column("gain", ".3f", "expected information of the label, in nats"),
         "reason",
     ]
     return Section("What to ask next", [DataTable(names, rows, "The plan, most useful first.", total=total)])
@@ -327,7 +324,7 @@ def _next(crowd: FittedCrowd, context: Context) -> Section:
     return next_section(crowd.report, *advice)
 
 
-# ------------------------------------------------------------------- parts
+# ------------------------------------------------------------------- helpers
 
 
 def _worst(crowd: FittedCrowd) -> list[int]:
@@ -337,7 +334,7 @@ def _worst(crowd: FittedCrowd) -> list[int]:
 
 
 # -----------------------------------------------------------------------------
-# What a page tells of tasks, gathered block by block: how sure the consensus is, and which tasks one label more helps.
+# What a page shows of tasks, gathered block by block: how sure the consensus is, and which tasks one label more helps.
 #
 # Memory stays flat: of all tasks only the counts of a histogram and the 1,000 most useful ones are kept.
 
@@ -347,7 +344,7 @@ BINS = 20
 
 @dataclass(frozen=True)
 class Tasks:
-    """Of the labelled tasks: how many, counts by confidence (BINS,), the mean doubt; and rows of the most useful."""
+    """Of the labelled tasks: how many, counts by confidence (BINS,), mean uncertainty; and rows of the most useful."""
 
     n_tasks: int
     n_labelled: int
@@ -359,28 +356,27 @@ class Tasks:
 
 def tasks_of(crowd: FittedCrowd, given: Labels | None = None) -> Tasks | None:
     """Tasks of the fit, or of labels given anew; None when there are neither."""
-    seen = getattr(crowd, "evidence", None)
+    evidence = getattr(crowd, "evidence", None)
     data: CodedLabels
-    parts: Iterable[tuple[int, Labels, Floats]]
-    if seen is not None:
-        data, parts = seen.data, seen.parts()
+    blocks: Iterable[tuple[int, Labels, Floats]]
+    if evidence is not None:
+        data, blocks = evidence.data, evidence.blocks()
     elif given is not None:
-        data, parts = given, [(0, given, crowd.beliefs(given)[0])]
+        data, blocks = given, [(0, given, crowd.task_posterior(given)[0])]
     else:
         return None
     average = np.ascontiguousarray(crowd.pooled.T)[None]  # (1, true, given): the crowd's average worker
-    confidence, doubt, labelled = np.zeros(BINS, np.int64), 0.0, 0
+    confidence, uncertainty, labelled = np.zeros(BINS, np.int64), 0.0, 0
     best = _Best(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, len(crowd.class_names))))
-    for begin, block, posterior in parts:
+    for begin, block, posterior in blocks:
         per_task = np.diff(block.offsets)
         sure = posterior[per_task > 0].max(axis=1)
         confidence += np.histogram(sure, BINS, (0.0, 1.0))[0]
-        doubt, labelled = doubt + float((1 - sure).sum()), labelled + len(sure)
+        uncertainty, labelled = uncertainty + float((1 - sure).sum()), labelled + len(sure)
         places = np.arange(begin, begin + len(posterior))
         best = best.joined(_Best(gain_table(posterior, average)[:, 0], places, per_task, posterior))
-    return Tasks(
-        data.n_rows, labelled, data.n_labels, confidence, doubt / max(labelled, 1), _rows(best, data, crowd.class_names)
-    )
+    rows = _rows(best, data, crowd.class_names)
+    return Tasks(data.n_rows, labelled, data.n_labels, confidence, uncertainty / max(labelled, 1), rows)
 
 
 @dataclass(frozen=True)
@@ -393,12 +389,12 @@ class _Best:
     posterior: Floats
 
     def joined(self, other: _Best) -> _Best:
-        gain, places, counts, beliefs = (
+        gain, places, counts, task_posterior = (
             np.concatenate([getattr(self, name), getattr(other, name)])
             for name in ("gain", "places", "n_labels", "posterior")
         )
-        kept = np.argsort(-gain, kind="stable")[:MOST_ROWS]
-        return _Best(gain[kept], places[kept], counts[kept], beliefs[kept])
+        order = np.argsort(-gain, kind="stable")[:MOST_ROWS]
+        return _Best(gain[order], places[order], counts[order], task_posterior[order])
 
 
 def _rows(best: _Best, data: CodedLabels, classes: Any) -> list[list[Any]]:
@@ -408,8 +404,8 @@ def _rows(best: _Best, data: CodedLabels, classes: Any) -> list[list[Any]]:
         first = order[at, 0]
         second = str(classes[order[at, 1]]) if order.shape[1] > 1 else ""
         name = str(data.names_of(place, place + 1)[0].as_py())
-        said = str(classes[first])
+        label = str(classes[first])
         rows.append(
-            [name, said, float(best.posterior[at, first]), second, int(best.n_labels[at]), float(best.gain[at])]
+            [name, label, float(best.posterior[at, first]), second, int(best.n_labels[at]), float(best.gain[at])]
         )
     return rows

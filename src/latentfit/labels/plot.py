@@ -1,4 +1,4 @@
-"""Pictures of crowds: how sure the consensus is, who can be believed, what a worker confuses, who met whom."""
+"""Pictures of labels: confidence of the consensus, worker quality, confusion matrices, co-annotation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from latentfit.core.canvas import DOUBT, STRONG, check_drawable, new_axes, write_cells
 from latentfit.core.errors import DataError
 from latentfit.core.frames import as_frame, rows_of
-from latentfit.labels.diagnostics.structure import meetings
+from latentfit.labels.diagnostics.structure import co_annotation
 from latentfit.labels.estimator.dawid_skene import DawidSkene
 
 POLICIES = {"plan": STRONG, "random": "#9a9a9a"}
@@ -21,12 +21,20 @@ MOST_WRITTEN = 12
 
 
 def plot_confidence(model: DawidSkene, *, bins: int = 20, ax: Any = None) -> Any:
-    """Tasks by the probability of their consensus label: doubtful ones are left.
+    """Histogram of tasks by the probability of their consensus label.
 
     Parameters
     ----------
-    model : a fitted `latentfit.DawidSkene`, fresh from its fit (a model file keeps no tasks)
-    bins : number of bars
+    model : DawidSkene
+        A fitted model, not one from a file (which holds no tasks).
+    bins : int, default=20
+        Number of bars.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -49,6 +57,19 @@ def plot_confidence(model: DawidSkene, *, bins: int = 20, ax: Any = None) -> Any
 
 def plot_workers(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None) -> Any:
     """Accuracy of workers with its 95 % interval, the least accurate first; flagged ones in red.
+
+    Parameters
+    ----------
+    model : DawidSkene
+        A fitted model.
+    most : int, default=40
+        Most workers shown.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -75,7 +96,20 @@ def plot_workers(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None) -
 
 
 def plot_confusion(model: DawidSkene, worker: Any, *, ax: Any = None) -> Any:
-    """Heat map of what a worker says (columns) of tasks that are what the row says.
+    """Heat map of a worker's confusion matrix: true classes in rows, given labels in columns.
+
+    Parameters
+    ----------
+    model : DawidSkene
+        A fitted model.
+    worker : object
+        Name of the worker, one of `model.worker_names_`.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -89,21 +123,34 @@ def plot_confusion(model: DawidSkene, worker: Any, *, ax: Any = None) -> Any:
     check_drawable(model, DawidSkene)
     names = model.worker_names_.tolist()
     if worker not in names:
-        raise DataError(f"worker {worker!r} is not in the model; its workers are {names[:5]} and so on")
+        raise DataError(f"worker must be one of the model's workers, got {worker!r}; the first are {names[:5]}")
     table, size = model.confusion_[names.index(worker)], len(model.classes_)
     ax = new_axes(1.8 + 0.5 * size, 1.4 + 0.45 * size) if ax is None else ax
     ax.imshow(table, vmin=0, vmax=1, cmap="Blues")
     if size <= MOST_WRITTEN:
         write_cells(ax, table, "{:.2f}")
-    words = [str(name) for name in model.classes_.tolist()]
-    ax.set_xticks(range(size), words, rotation=90 if max(map(len, words)) > 4 else 0)
-    ax.set_yticks(range(size), words)
+    class_names = [str(name) for name in model.classes_.tolist()]
+    ax.set_xticks(range(size), class_names, rotation=90 if max(map(len, class_names)) > 4 else 0)
+    ax.set_yticks(range(size), class_names)
     ax.set(xlabel="given", ylabel="true", title=str(worker))
     return ax
 
 
 def plot_co_labels(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None) -> Any:
     """Tasks that two workers both labelled; red where no chain of common tasks leads from one to the other.
+
+    Parameters
+    ----------
+    model : DawidSkene
+        A fitted model, not one from a file (which holds no labels).
+    most : int, default=40
+        Most workers shown, those with most labels.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -115,16 +162,16 @@ def plot_co_labels(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None)
     'tasks in common'
     """
     check_drawable(model, DawidSkene)
-    seen = getattr(model._fitted, "evidence", None)
-    met = None if seen is None else meetings(seen.data, most)
-    if met is None:
+    evidence = getattr(model._fitted, "evidence", None)
+    pairs = None if evidence is None else co_annotation(evidence.data, most)
+    if pairs is None:
         raise DataError("the model keeps no labels, or too many to count its pairs of workers; fit it on fewer workers")
-    size = len(met.workers)
+    size = len(pairs.workers)
     ax = new_axes(1.8 + 0.16 * size, 1.5 + 0.16 * size) if ax is None else ax
-    image = ax.imshow(np.where(np.eye(size, dtype=bool), np.nan, met.common), cmap="Blues", vmin=0)
+    image = ax.imshow(np.where(np.eye(size, dtype=bool), np.nan, pairs.common), cmap="Blues", vmin=0)
     ax.figure.colorbar(image, ax=ax)
-    ax.scatter(*np.nonzero(~met.reached & ~np.eye(size, dtype=bool)), marker="s", color=DOUBT, alpha=0.5, s=12)
-    names = [str(model.worker_names_[m]) for m in met.workers]
+    ax.scatter(*np.nonzero(~pairs.reached & ~np.eye(size, dtype=bool)), marker="s", color=DOUBT, alpha=0.5, s=12)
+    names = [str(model.worker_names_[m]) for m in pairs.workers]
     ax.set_xticks(range(size), names, rotation=90, fontsize=6)
     ax.set_yticks(range(size), names, fontsize=6)
     ax.set_title("tasks in common")
@@ -136,7 +183,14 @@ def plot_simulation(frame: Any, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    frame : what `latentfit.labels.select.simulate_plan` returns
+    frame : frame
+        Result of `latentfit.labels.select.simulate_plan`.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    ax : matplotlib Axes
 
     Examples
     --------
@@ -168,10 +222,23 @@ def plot_simulation(frame: Any, ax: Any = None) -> Any:
 
 
 def mean_errors(frame: Any) -> list[dict[str, Any]]:
-    """Mean error over the seeds, by policy and share, from the frame of `latentfit.labels.select.simulate_plan`."""
+    """Mean error over the seeds, by policy and number of labels.
+
+    Parameters
+    ----------
+    frame : frame
+        Result of `latentfit.labels.select.simulate_plan`.
+
+    Returns
+    -------
+    rows : list of dict
+        With policy, labels, share and error.
+    """
     table = as_frame(frame)
     if table is None or not {"policy", "seed", "labels", "share", "error"} <= set(table.columns):
-        raise DataError("not a simulation (policy, seed, labels, share, error); give what simulate_plan returns")
+        raise DataError(
+            "frame must have the columns policy, seed, labels, share, error; give what simulate_plan returns"
+        )
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in rows_of(table):
         groups.setdefault((row["policy"], row["labels"]), []).append(row)

@@ -42,15 +42,23 @@ Seed = int | np.random.Generator | None
 KEYS_AT_ONCE = 1 << 22
 """Random keys held together while workers are chosen: 32 MB."""
 FEW_WORKERS = 8
-"""Up to this many workers a label, choosing by sorted keys is cheaper than redrawing repeats."""
+"""Up to this many workers per label, choosing by sorted keys is cheaper than redrawing repeats."""
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """Labels with what made them.
+    """Simulated labels, and the parameters they were drawn from. Names are the integers 0, 1, …
 
-    `labels` has the columns task, worker, label (ordered by task, then worker); `truth` has task, label;
-    `confusion` is (worker, true, given), `prior` (K,). Names are the integers 0, 1, …
+    Attributes
+    ----------
+    labels : pyarrow.Table
+        Columns task, worker and label, ordered by task, then worker.
+    truth : pyarrow.Table
+        Columns task and label.
+    confusion : ndarray of shape (n_workers, n_classes, n_classes)
+        By (worker, true, given).
+    prior : ndarray of shape (n_classes,)
+        Class proportions.
 
     Examples
     --------
@@ -72,11 +80,11 @@ class Crowd:
 
     @property
     def accuracy(self) -> Floats:
-        """Each worker's chance to be right on a task of this crowd (M,): Σ_k prior_k confusion[m, k, k]."""
+        """Each worker's probability of being right on a task of this crowd (M,): Σ_k prior_k confusion[m, k, k]."""
         return np.asarray(np.einsum("k,mkk->m", self.prior, self.confusion))
 
     def coded(self) -> Labels:
-        """The same labels as the pipe wants them; tasks, workers and classes nobody used keep their code."""
+        """The same as coded `Labels`; tasks, workers and classes without labels keep their code."""
         columns = (self.labels[name].to_numpy() for name in ("task", "worker", "label"))
         task, worker, label = (np.asarray(column, np.int32) for column in columns)
         n_workers, n_classes = self.confusion.shape[:2]
@@ -97,27 +105,35 @@ def crowd(
     confusion: Floats | None = None,
     random_state: Seed = None,
 ) -> Crowd:
-    """A simulated crowd.
+    """Simulate a crowd.
 
     Parameters
     ----------
-    labels_per_task : float
-        How many different workers label each task. A fraction is met on average: 2.5 gives two or three.
-    kind : str
+    n_tasks, n_workers : int
+        Sizes of the crowd.
+    n_classes : int, default=2
+        Number of classes.
+    labels_per_task : float, default=5
+        How many different workers label each task. A fraction holds on average: 2.5 gives two or three.
+    kind : {"skilled", "one-coin", "guessing", "mixed"}, default="skilled"
         ``"skilled"`` (accuracies even over `skill`, mistakes in a direction of the worker's own),
-        ``"one-coin"`` (the same, mistakes spread evenly), ``"guessing"`` (labels tell nothing; each worker
-        has a favourite), ``"mixed"`` (skilled, but of ten workers one guesses, one always says the same and,
-        from twenty workers on, one in twenty says anything but what they believe).
-    skill : (float, float)
+        ``"one-coin"`` (the same, mistakes spread evenly), ``"guessing"`` (labels do not depend on the class; each
+        worker has a favourite), ``"mixed"`` (skilled, but of ten workers one guesses, one always says the same and,
+        from twenty workers on, one in twenty gives any label but the right one).
+    skill : tuple of float, default=(0.6, 0.95)
         Lowest and highest accuracy of a skilled worker.
-    activity : float
+    activity : float, default=0.0
         0: all workers are as busy; above: worker m is drawn with weight (m + 1)^-activity, a long tail.
-    prior : array (n_classes,), optional
+    prior : array of shape (n_classes,) or None, default=None
         Class probabilities; even unless given.
-    confusion : array (n_workers, n_classes, n_classes), optional
+    confusion : array of shape (n_workers, n_classes, n_classes) or None, default=None
         The confusion matrices themselves; `kind` and `skill` are then not used.
-    random_state : int, Generator or None
-        Seeds everything.
+    random_state : int, Generator or None, default=None
+        Seed of everything random.
+
+    Returns
+    -------
+    crowd : Crowd
 
     Examples
     --------
@@ -129,8 +145,8 @@ def crowd(
     _refuse_empty(n_tasks, n_workers, n_classes)
     if not 0 <= labels_per_task <= n_workers:
         raise DataError(
-            f"labels_per_task is {labels_per_task} and there are {n_workers} workers; a worker labels a task "
-            "once, so give a number from 0 to n_workers"
+            f"labels_per_task must be between 0 and n_workers={n_workers}, got {labels_per_task}; a worker labels a "
+            "task only once"
         )
     rng = np.random.default_rng(random_state)
     weights = _check_prior(prior, n_classes)
@@ -158,6 +174,27 @@ def specialist_crowd(
     Dirichlet(1), so half of them mislead. A label is kept with probability `keep`. Their text draws the prior
     from Dirichlet(1) as well, their tables match a uniform one: both are offered.
 
+    Parameters
+    ----------
+    n_tasks : int
+        Number of tasks.
+    n_workers : int, default=25
+        Number of workers.
+    n_classes : int, default=3
+        Number of classes.
+    keep : float, default=0.3
+        Probability that a worker labels a task.
+    epsilon : float, default=0.1
+        Largest distance of the specialist's rows from the unit vectors.
+    prior : {"uniform", "dirichlet"}, default="uniform"
+        Class proportions.
+    random_state : int, Generator or None, default=None
+        Seed of everything random.
+
+    Returns
+    -------
+    crowd : Crowd
+
     Examples
     --------
     >>> from latentfit.simulate import specialist_crowd
@@ -177,18 +214,30 @@ def specialist_crowd(
     weights = even if prior == "uniform" else rng.dirichlet(np.ones(n_classes))
     truth = draw_truth(n_tasks, weights, rng)
     cells = n_tasks * n_workers
-    kept = [  # in pieces, so that a long crowd needs no (task, worker) matrix of floats
+    chosen_cells = [  # in chunks, so that a long crowd needs no (task, worker) matrix of floats
         np.flatnonzero(rng.random(min(KEYS_AT_ONCE, cells - begin)) < keep) + begin
         for begin in range(0, cells, KEYS_AT_ONCE)
     ]
-    task, worker = np.divmod(np.concatenate(kept), n_workers)
+    task, worker = np.divmod(np.concatenate(chosen_cells), n_workers)
     return _finish(task.astype(np.int32), worker.astype(np.int32), truth, confusion, weights, rng)
 
 
 def draw_confusions(
     n_workers: int, n_classes: int, kind: Kind, skill: tuple[float, float], rng: np.random.Generator
 ) -> Floats:
-    """Confusion matrices (worker, true, given) of one kind of crowd.
+    """Draw the confusion matrices of a crowd.
+
+    Parameters
+    ----------
+    n_workers, n_classes : int
+        Sizes.
+    kind, skill : see `crowd`
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    confusion : ndarray of shape (n_workers, n_classes, n_classes)
+        By (worker, true, given).
 
     Examples
     --------
@@ -199,7 +248,7 @@ def draw_confusions(
     ((4, 3, 3), True)
     """
     if kind not in ("skilled", "one-coin", "guessing", "mixed"):
-        raise DataError(f"kind is {kind!r}; give 'skilled', 'one-coin', 'guessing' or 'mixed'")
+        raise DataError(f"kind must be 'skilled', 'one-coin', 'guessing' or 'mixed', got {kind!r}; give one of them")
     if kind == "guessing":
         favourites = rng.dirichlet(np.full(n_classes, 2.0), size=(n_workers, 1))
         return np.repeat(favourites, n_classes, axis=1)
@@ -224,7 +273,19 @@ def draw_confusions(
 
 
 def draw_labels(worker: Ints, truth: Ints, confusion: Floats, rng: np.random.Generator) -> Ints:
-    """What each worker says when the truth is `truth` (both by label).
+    """Draw labels from confusion matrices.
+
+    Parameters
+    ----------
+    worker, truth : int ndarray of shape (n_labels,)
+        Worker and true class of every label.
+    confusion : ndarray of shape (n_workers, n_classes, n_classes)
+        By (worker, true, given).
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    given : int32 ndarray of shape (n_labels,)
 
     Examples
     --------
@@ -247,10 +308,25 @@ def draw_labels(worker: Ints, truth: Ints, confusion: Floats, rng: np.random.Gen
 def choose_workers(
     n_tasks: int, n_workers: int, each: int, activity: float, rng: np.random.Generator
 ) -> NDArray[np.int32]:
-    """`each` different workers for every task (n, each), in order of worker.
+    """Draw different workers for every task.
 
     Drawn one after the other by weight, without replacement: by the smallest exponential keys when that is
     cheap, else by redrawing the few repeats.
+
+    Parameters
+    ----------
+    n_tasks, n_workers : int
+        Sizes.
+    each : int
+        Workers per task.
+    activity : float
+        See `crowd`.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    workers : int32 ndarray of shape (n_tasks, each)
+        Sorted within a task.
 
     Examples
     --------
@@ -287,12 +363,12 @@ def _assign(
     if most == 0:
         return np.zeros(0, np.int32), np.zeros(0, np.int32)
     chosen = choose_workers(n_tasks, n_workers, most, activity, rng)
-    kept = np.ones(chosen.shape, bool)
+    chosen_cells = np.ones(chosen.shape, bool)
     if most > fewer:
         short = np.flatnonzero(~extra)
-        kept[short, rng.integers(most, size=len(short))] = False
+        chosen_cells[short, rng.integers(most, size=len(short))] = False
     task = np.repeat(np.arange(n_tasks, dtype=np.int32), most).reshape(chosen.shape)
-    return task[kept], chosen[kept]
+    return task[chosen_cells], chosen[chosen_cells]
 
 
 def _finish(task: Ints, worker: Ints, truth: Ints, confusion: Floats, prior: Floats, rng: np.random.Generator) -> Crowd:
@@ -304,7 +380,8 @@ def _finish(task: Ints, worker: Ints, truth: Ints, confusion: Floats, prior: Flo
 
 def _refuse_empty(n_tasks: int, n_workers: int, n_classes: int) -> None:
     if min(n_tasks, n_workers, n_classes) < 1:
-        raise DataError(f"n_tasks={n_tasks}, n_workers={n_workers}, n_classes={n_classes}; give at least one of each")
+        sizes = f"{n_tasks}, {n_workers} and {n_classes}"
+        raise DataError(f"n_tasks, n_workers and n_classes must be >= 1, got {sizes}; give at least one of each")
 
 
 def _check_prior(prior: Floats | None, n_classes: int) -> Floats:
@@ -312,7 +389,9 @@ def _check_prior(prior: Floats | None, n_classes: int) -> Floats:
         return np.full(n_classes, 1 / n_classes)
     weights = np.asarray(prior, np.float64)
     if weights.shape != (n_classes,) or (weights < 0).any() or weights.sum() <= 0:
-        raise DataError(f"prior has shape {weights.shape}; give {n_classes} numbers from 0 up, not all of them 0")
+        raise DataError(
+            f"prior must hold {n_classes} numbers >= 0, not all 0, got {weights.tolist()}; give one per class"
+        )
     return np.asarray(weights / weights.sum())
 
 
@@ -321,7 +400,8 @@ def _check_confusion(confusion: Floats, n_workers: int, n_classes: int) -> Float
     shape = (n_workers, n_classes, n_classes)
     if given.shape != shape or (given < 0).any() or not np.allclose(given.sum(axis=2), 1):
         raise DataError(
-            f"confusion has shape {given.shape}; give {shape} (worker, true, given) with rows that sum to one"
+            f"confusion must have shape {shape} (worker, true, given) and rows that sum to one, got shape "
+            f"{given.shape}; normalise its rows"
         )
     return given
 
@@ -340,7 +420,14 @@ TRAINING_POOL = 400
 
 @dataclass(frozen=True)
 class LabelledCrowd:
-    """Long labels (task, worker, label) and the truth (task, label) to compare with, never to fit on.
+    """Labels with known truth.
+
+    Attributes
+    ----------
+    labels : pyarrow.Table
+        Columns task, worker and label.
+    truth : pyarrow.Table
+        Columns task and label, to compare with, never to fit on.
 
     Examples
     --------
@@ -357,7 +444,16 @@ def digits_crowd(random_state: int = 0) -> LabelledCrowd:
     """Ten weak classifiers label overlapping halves of scikit-learn's handwritten digits.
 
     Trees, neighbours and naive Bayes of different strengths, each trained on 20 to 70 digits of a pool that
-    is not labelled and seeing a part of the pixels only: unequal annotators whose mistakes are their own.
+    is not labelled and seeing some of the pixels only: unequal annotators whose mistakes are their own.
+
+    Parameters
+    ----------
+    random_state : int, default=0
+        Seed of everything random.
+
+    Returns
+    -------
+    crowd : LabelledCrowd
 
     Examples
     --------

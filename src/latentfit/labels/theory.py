@@ -1,8 +1,8 @@
-r"""What the theorems of the crowd paper say about one data set: every quantity they speak of.
+r"""What the theorems of the crowd paper state for one data set: every quantity in them.
 
 Paper     Ibrahim & Fu 2022, Theorem 1 (imputation by designated workers), Theorem 2 (robust imputation, bound
           (10)), Assumption 1, Theorem 3 and Lemma 8 (the rotation)
-Needs     a fitted model; where a theorem speaks of co-labelled pairs, the pair counts
+Needs     a fitted model; where a theorem needs co-labelled pairs, the pair counts
 Promises  the quantities at the fitted parameters. Hidden constants (Ω, O, C) are one here, and named so: the
           numbers compare data sets, they are not guarantees
 Differs   ζ of Assumption 1 (ii) is computed exactly. For Θ with columns θ_c, ‖H(j,:)Θ‖² / ‖HΘ‖²_F is a
@@ -40,7 +40,7 @@ SPECTRUM_WORK = 20_000_000
 """Pairs · K³ of the decomposed co-occurrence matrices; with more, ϱ is that of every so many-th pair."""
 
 NOTHING = 1e-60
-"""A singular value or gap of zero, still invertible to the fourth power: the quantities stay finite."""
+"""A singular value or spectral gap of zero, still invertible to the fourth power: the quantities stay finite."""
 
 
 Quantities = dict[str, float | None]
@@ -90,8 +90,8 @@ def theorem_2(pairs: PairCounts, n_classes: int) -> Quantities:
 def leverages(factor: Floats) -> Floats:
     """h_jᵀ(HᵀH)⁻¹h_j of every row (C,); rows of a rank-deficient H within its row space."""
     left, values, _ = np.linalg.svd(factor, full_matrices=False)
-    kept = values > values[0] * len(factor) * np.finfo(float).eps if values[0] > 0 else values > 0
-    return np.asarray(np.square(left[:, kept]).sum(axis=1))
+    nonzero = values > values[0] * len(factor) * np.finfo(float).eps if values[0] > 0 else values > 0
+    return np.asarray(np.square(left[:, nonzero]).sum(axis=1))
 
 
 def theorem_3(mixture: Mixture, noise: float) -> dict[str, float]:
@@ -126,10 +126,10 @@ def theorem_3(mixture: Mixture, noise: float) -> dict[str, float]:
 
 
 def admissible_alpha(sigma: float, smallest_positive: float, noise: float, start: float = 0.0) -> dict[str, float]:
-    """Lemma 8: the interval of α for noise ν and a start with q₍₀₎ = ‖Q₍₀₎ − Q‖²; empty when low > high.
+    """Lemma 8: the interval of α for noise ν and an initialisation with q₍₀₎ = ‖Q₍₀₎ − Q‖²; empty when low > high.
 
     σ √q₍₀₎ + ν ≤ α ≤ min_Δ H − σ √q₍₀₎ − ν (83); (15) says that it is not empty. With ``start=0`` it is the widest any
-    start could have.
+    initialisation could have.
     """
     margin = sigma * float(np.sqrt(start)) + noise
     return {"alpha_low": margin, "alpha_high": smallest_positive - margin}

@@ -46,7 +46,7 @@ SHOWN = 5
 @click.option("--truth", metavar="FILE", help="Known answers (task, label): prints the error, never used to fit.")
 @click.option("--gold", metavar="FILE", help="Known answers (task, label) that are held fixed in the fit.")
 @click.option("--method", default="auto", show_default=True, help="See docs/models/labels.md for all of them.")
-@click.option("--em/--no-em", default=True, help="Polish the method's answer by EM.")
+@click.option("--em/--no-em", default=True, help="Refine the method's answer by EM.")
 @click.option("--smoothing", type=float, help="Pseudo-labels per worker and class; 0: maximum likelihood.")
 @abstain_option
 @score_option
@@ -76,72 +76,72 @@ def labels(
     from latentfit.labels.data.input import ALIASES
     from latentfit.labels.estimator.crowd import CrowdSettings, check_crowd, fit_crowd
 
-    talk, clock, kept = Terminal(quiet), StageClock(), keeping(checkpoint, resume)
+    console, clock, checkpoint_arguments = Terminal(quiet), StageClock(), keeping(checkpoint, resume)
     smooth: Any = "auto" if smoothing is None else smoothing
     with settings():
         asked = CrowdSettings(
             method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine, **at_most(max_iter)
         )
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
-    silent = labels_of_silence(abstain)
+    abstaining = abstain_labels(abstain)
     with clock.stage("data"):
-        with talk.heeding_warnings():
+        with console.heeding_warnings():
             rules = reading.beside.rules(aliases=ALIASES)
             answers, known = (read_columns(one, **rules) if one else None for one in (truth, gold))
-        data = _read(files, engine, memory, cache, talk, control, chosen, silent, bins, known, reading)
-        with talk.heeding_warnings():
+        data = _read(files, engine, memory, cache, console, control, chosen, abstaining, bins, known, reading)
+        with console.heeding_warnings():
             check_crowd(data)
-    with talk.doing("fitting"):
-        fitted = fit_crowd(data, asked, clock, **kept)
+    with console.doing("fitting"):
+        fitted = fit_crowd(data, asked, clock, **checkpoint_arguments)
     parameters = {
-        "abstain": list(silent), "columns": chosen, "bins": bins, "random_state": seed, "engine": engine
+        "abstain": list(abstaining), "columns": chosen, "bins": bins, "random_state": seed, "engine": engine
     }  # fmt: skip
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     return write_crowd(fitted, parameters, answers, results, json_, strict, [*files, gold, truth])
 
 
-def labels_of_silence(abstain: tuple[str, ...]) -> tuple[str, ...]:
+def abstain_labels(abstain: tuple[str, ...]) -> tuple[str, ...]:
     """What --abstain names: the usual where it was not given, nothing where it is ''."""
-    return tuple(word for word in abstain if word) if abstain else ("",)
+    return tuple(value for value in abstain if value) if abstain else ("",)
 
 
-def tell_reading(source: Any, columns: Mapping[str, str] | None, talk: Terminal) -> None:
+def note_wide_layout(source: Any, columns: Mapping[str, str] | None, console: Terminal) -> None:
     """A file without the usual columns is read as a matrix of labels, which may not be what was meant."""
     from latentfit.labels.data.input import is_long
 
     if not is_long(source, columns):
         names = source.column_names
         shown = ", ".join(map(str, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
-        talk.say(
-            f"note: read as one row a task and one column a worker ({shown}); if a row is one label, say which columns "
-            "hold task, worker and label (--task, --worker, --label)"
+        console.say(
+            f"note: read as one row per task and one column per worker ({shown}); if a row is one label, name the "
+            "columns of task, worker and label (--task, --worker, --label)"
         )
 
 
 def _read(
-    files: tuple[str, ...], engine: str, memory: int | None, cache: str | None, talk: Terminal, control: str | None,
+    files: tuple[str, ...], engine: str, memory: int | None, cache: str | None, console: Terminal, control: str | None,
     chosen: dict[str, str] | None, abstain: tuple[Any, ...], bins: int | None, gold: Any, reading: Reading,
 ) -> CodedLabels:  # fmt: skip
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
     from latentfit.labels.data.input import read_gold, read_labels
 
-    tell_control(control, files[0], talk)
+    tell_control(control, files[0], console)
     _check_alone(files)
     if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
-        tell_no_cache(cache, talk)
-        with talk.doing("reading"):
+        tell_no_cache(cache, console)
+        with console.doing("reading"):
             source, embedded_gold = read_label_file(files[0], control, reading, chosen)
             gold = _both(gold, embedded_gold)
             data = read_labels(source, columns=chosen, abstain=abstain, gold=gold, bins=bins)
-        tell_reading(source, chosen, talk)
+        note_wide_layout(source, chosen, console)
         return data
     from latentfit.io.scan import scan
     from latentfit.labels.data.stored import code_labels
 
     rules = reading.rules(*(chosen or {}).values())
-    with talk.counting("coding") as told, talk.heeding_warnings():
+    with console.counting("coding") as progress, console.heeding_warnings():
         stored = code_labels(
-            scan(files, cache=cache, told=told, **rules),
+            scan(files, cache=cache, told=progress, **rules),
             columns=chosen,
             abstain=abstain,
             gold=read_gold(gold),
@@ -160,12 +160,12 @@ def _both(gold: Any, embedded: Any) -> Any:
     if gold is None or embedded is None:
         return embedded if gold is None else gold
     pairs = [read_gold(one) or ([], []) for one in (gold, embedded)]
-    columns = ([str(v) for part in pairs for v in to_arrow(part[at], "gold").to_pylist()] for at in (0, 1))
+    columns = ([str(v) for gold_pair in pairs for v in to_arrow(gold_pair[at], "gold").to_pylist()] for at in (0, 1))
     return pa.table(dict(zip(("task", "label"), columns, strict=True)))
 
 
 def _is_export(path: str) -> bool:
-    """Whether it is an export of Label Studio, which is read whole."""
+    """Whether the file is a Label Studio export, which is read into memory."""
     return path.lower().endswith(".json")
 
 
@@ -176,15 +176,15 @@ def _check_alone(files: tuple[str, ...]) -> None:
     exports = [one for one in files if _is_export(one)]
     if exports and len(files) > 1:
         raise DataError(
-            f"{len(files)} files were named, and {exports[0]} is an export of Label Studio; give one export at a time"
+            f"a Label Studio export must be the only file, got {len(files)} files with {exports[0]}; give one at a time"
         )
 
 
-def tell_control(control: str | None, path: str | None, talk: Terminal) -> None:
+def tell_control(control: str | None, path: str | None, console: Terminal) -> None:
     """Only an export has controls to choose from."""
     if control is not None and (path is None or not _is_export(path)):
-        what = "no data were named" if path is None else f"{called(path)} is no export of Label Studio (.json)"
-        talk.say(f"note: --control is not used, since {what}")
+        what = "no data were named" if path is None else f"{called(path)} is not a Label Studio export (.json)"
+        console.say(f"note: --control is not used, since {what}")
 
 
 def read_label_file(
@@ -210,9 +210,9 @@ def write_crowd(
     from latentfit.core.frames import build_frame
     from latentfit.labels.estimator.crowd import crowd_state
 
-    seen, talk = fitted.evidence, results.talk
-    more: dict[str, Any] = {"n_labels": seen.data.n_labels, "n_workers": seen.data.n_workers}
-    with talk.doing("examining"):
+    evidence, console = fitted.evidence, results.talk
+    more: dict[str, Any] = {"n_labels": evidence.data.n_labels, "n_workers": evidence.data.n_workers}
+    with console.doing("examining"):
         workers, report = fitted.worker_columns(), fitted.report
         if answers is not None:
             more |= errors_against(fitted, answers)
@@ -220,19 +220,20 @@ def write_crowd(
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
     arrays, metadata = crowd_state(fitted)
-    chosen = {name: getattr(seen.settings, name) for name in ("method", "em", "smoothing", "max_iter", "tol", "memory")}
-    edges = None if seen.data.edges is None else list(seen.data.edges)
+    stored = ("method", "em", "smoothing", "max_iter", "tol", "memory")
+    chosen = {name: getattr(evidence.settings, name) for name in stored}
+    edges = None if evidence.data.edges is None else list(evidence.data.edges)
     results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata, "bin_edges": edges})
-    n_rows, n_classes = seen.data.n_rows, len(fitted.class_names)
-    summary = summarise(fitted, report, n_rows, n_classes, seed=seen.settings.seed, inputs=inputs)
-    summary |= {"method": seen.settings.method, **more}
+    n_rows, n_classes = evidence.data.n_rows, len(fitted.class_names)
+    summary = summarise(fitted, report, n_rows, n_classes, seed=evidence.settings.seed, inputs=inputs)
+    summary |= {"method": evidence.settings.method, **more}
     facts = (
         f"{number_of(summary['n_rows'], 'tasks')}, {number_of(summary['n_workers'], 'workers')}, "
         f"{number_of(summary['n_components'], 'classes')}, {number_of(summary['n_labels'], 'labels')}"
     )
     page = partial(results.report, fitted, summary)
-    seen_by_all = partial(show, summary, workers, talk)
-    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen_by_all, page=page)
+    show_summary = partial(show, summary, workers, console)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=show_summary, page=page)
 
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
@@ -246,7 +247,7 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     from latentfit.labels.data.input import read_gold
     from latentfit.labels.data.labels import match_answers
     from latentfit.labels.data.stored import find_tasks
-    from latentfit.labels.init.votes import overall_shares, vote_shares
+    from latentfit.labels.init.votes import overall_proportions, vote_proportions
 
     data = fitted.evidence.data
     gold = read_gold(answers, what="true answers")
@@ -255,11 +256,11 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     answers = to_arrow(gold[1], "truth label")
     truth = match_answers(answers, data, "truth label")
     asked = (rows >= 0) & (encode(answers, "truth label")[0] >= 0)
-    unsaid = np.flatnonzero(asked & (truth < 0))
-    if len(unsaid):
-        first = answers[int(unsaid[0])].as_py()
+    unknown = np.flatnonzero(asked & (truth < 0))
+    if len(unknown):
+        first = answers[int(unknown[0])].as_py()
         warnings.warn(
-            f"{len(unsaid):,} labels of the truth file were given by nobody, {first!r} first; they count as errors",
+            f"{len(unknown):,} labels of the truth file were given by no worker, {first!r} first; they count as errors",
             DataWarning,
             stacklevel=2,
         )
@@ -268,12 +269,12 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
         raise DataError("no task of the truth file occurs in the labels; check that both use the same task ids")
     order = np.argsort(rows, kind="stable")
     rows, truth = rows[order], truth[order]
-    overall, wrong, right = overall_shares(data), 0, 0.0
-    for begin, block, posterior in fitted.evidence.parts():
+    overall, wrong, right = overall_proportions(data), 0, 0.0
+    for begin, block, posterior in fitted.evidence.blocks():
         low, high = np.searchsorted(rows, [begin, begin + block.n_rows])
         at, true = rows[low:high] - begin, truth[low:high]
         wrong += int((posterior[at].argmax(axis=1) != true).sum())
-        votes = vote_shares(block, overall)[at]
+        votes = vote_proportions(block, overall)[at]
         leading = votes >= votes.max(axis=1, keepdims=True) - 1e-12
         right += float((leading[np.arange(len(at)), true] / leading.sum(axis=1) * (true >= 0)).sum())
     return {
@@ -283,10 +284,10 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     }
 
 
-def show(summary: dict[str, Any], workers: dict[str, Any], talk: Terminal) -> None:
+def show(summary: dict[str, Any], workers: dict[str, Any], console: Terminal) -> None:
     """How wrong it is where the truth is known, and who is good."""
     if "error_rate" in summary:
-        talk.say(
+        console.say(
             f"error on {summary['n_truth']:,} tasks with known truth: {summary['error_rate']:.2%} "
             f"(majority vote {summary['majority_error_rate']:.2%})"
         )
@@ -303,25 +304,25 @@ def show(summary: dict[str, Any], workers: dict[str, Any], talk: Terminal) -> No
         for i in shown
     ]
     title = "workers" if len(shown) == len(order) else f"best and worst {SHOWN} of {len(order):,} workers"
-    talk.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
+    console.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
 
 
 def read_known(
-    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, console: Terminal, reading: Reading
 ) -> Labels:
-    """Labels of a file as a saved model was told to read them; a note names those that it does not know."""
+    """Labels of a file as a saved model reads them; a note names those that it does not know."""
     from latentfit.labels.data.input import read_labels
     from latentfit.labels.data.labels import match_labels
 
     named = columns or model.columns
-    with talk.doing("reading"):
+    with console.doing("reading"):
         source, _ = read_label_file(path, control, reading, named)
         data = read_labels(source, columns=named, **model._reading_rules())
-    tell_reading(source, named, talk)
+    note_wide_layout(source, named, console)
     unseen = data.class_names[match_labels(data.class_names, model.classes_, "label") < 0].tolist()
     if unseen:
         shown = ", ".join(map(repr, unseen[:3])) + (f" and {len(unseen) - 3} more" if len(unseen) > 3 else "")
-        talk.say(f"note: {shown} are no labels that the model knows; they were left out")
+        console.say(f"note: the model does not know the labels {shown}; they were left out")
     return data
 
 
@@ -337,7 +338,7 @@ def predict_tasks(model: DawidSkene, asked: Asked) -> int:
 
 
 def read_input(
-    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: DawidSkene, path: str, columns: dict[str, str], control: str | None, console: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
-    return {"input": read_known(model, path, columns, control, talk, reading)}
+    return {"input": read_known(model, path, columns, control, console, reading)}

@@ -59,7 +59,7 @@ def plan(
     task: str | None, worker: str | None, label: str | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
-    """Which labels to ask for next: those that make workers comparable, then those that tell most.
+    """Which labels to ask for next: those that make workers comparable, then the most informative ones.
 
     \b
     latentfit plan votes.csv --budget 500 --workers votes.csv --per-worker 20
@@ -70,37 +70,37 @@ def plan(
     from latentfit.core.progress import StageClock
     from latentfit.io.read import read_columns
     from latentfit.labels.cli.labels import (
+        abstain_labels,
         errors_against,
-        labels_of_silence,
+        note_wide_layout,
         read_label_file,
         tell_control,
-        tell_reading,
     )
     from latentfit.labels.data.input import ALIASES, read_labels
     from latentfit.labels.estimator.crowd import CrowdSettings, check_crowd, crowd_state, fit_crowd
     from latentfit.labels.select import plan_crowd
 
-    talk, clock = Terminal(quiet), StageClock()
+    console, clock = Terminal(quiet), StageClock()
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
-    beside = reading.beside.rules(aliases=ALIASES)
-    silent = labels_of_silence(abstain)
-    tell_control(control, labels_file, talk)
-    with talk.doing("reading"), clock.stage("data"):
+    gold_rules = reading.beside.rules(aliases=ALIASES)
+    abstaining = abstain_labels(abstain)
+    tell_control(control, labels_file, console)
+    with console.doing("reading"), clock.stage("data"):
         source, gold = read_label_file(labels_file, control, reading, chosen)
         available = None
         if workers_file is not None and workers_file != labels_file:
-            available = _worker_column(read_columns(workers_file, **beside), worker)
-        answers = None if truth is None else read_columns(truth, **beside)
-        data = read_labels(source, columns=chosen, abstain=silent, gold=gold, bins=bins)
+            available = _worker_column(read_columns(workers_file, **gold_rules), worker)
+        answers = None if truth is None else read_columns(truth, **gold_rules)
+        data = read_labels(source, columns=chosen, abstain=abstaining, gold=gold, bins=bins)
         check_crowd(data)
     if workers_file == labels_file:  # also of a wide table or an export, which have no column of workers
         available = data.worker_names
-    tell_reading(source, chosen, talk)
-    with talk.doing("fitting"):
+    note_wide_layout(source, chosen, console)
+    with console.doing("fitting"):
         fitted = fit_crowd(data, CrowdSettings(seed=seed, **at_most(max_iter)), clock)
-    with talk.doing("planning"), clock.stage("plan"):
+    with console.doing("planning"), clock.stage("plan"):
         columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     results.table("plan", columns, main=not simulate)
     more: dict[str, Any] = {
         "n_planned": planned.n_labels,
@@ -109,11 +109,11 @@ def plan(
         "missing_after": planned.missing_after,
     }
     if simulate:
-        with talk.doing("replaying"), clock.stage("simulate"):
-            more["simulation"] = _simulate(data, answers, results, talk)
+        with console.doing("replaying"), clock.stage("simulate"):
+            more["simulation"] = _simulate(data, answers, results, console)
             more |= errors_against(fitted, answers)
     arrays, metadata = crowd_state(fitted)
-    parameters = {"abstain": list(silent), "columns": chosen, "bins": bins, "random_state": seed}
+    parameters = {"abstain": list(abstaining), "columns": chosen, "bins": bins, "random_state": seed}
     edges = None if data.edges is None else list(data.edges)
     results.model("DawidSkene", arrays, {"parameters": parameters, **metadata, "bin_edges": edges})
     summary = summarise(
@@ -123,20 +123,20 @@ def plan(
     facts = (
         f"{number_of(data.n_rows, 'tasks')}, {number_of(data.n_labels, 'labels')}; {planned.n_labels:,} more to ask for"
     )
-    show = partial(_show, columns, planned, talk)
+    show = partial(_show, columns, planned, console)
     page = partial(results.report, fitted, summary, plan=columns)
     return conclude(summary, facts, results, json_=json_, strict=strict, show=show, page=page)
 
 
 def _worker_column(table: Any, worker: str | None) -> Any:
-    """The list of workers: the column named by --worker when it is there, a worker column, or the only column."""
+    """The list of workers: the column named by --worker when it exists, a worker column, or the only column."""
     if worker in table.column_names:
         return table[worker]
     return table.column(0) if table.num_columns == 1 else table
 
 
-def _simulate(data: Labels, answers: Any, results: Results, talk: Terminal) -> list[dict[str, Any]]:
-    """simulation.csv, the picture when matplotlib is there, and the means on the terminal."""
+def _simulate(data: Labels, answers: Any, results: Results, console: Terminal) -> list[dict[str, Any]]:
+    """simulation.csv, the picture when matplotlib is installed, and the means on the terminal."""
     from latentfit.io.write import atomic_path
     from latentfit.labels.plot import mean_errors, plot_simulation
     from latentfit.labels.select import simulate_plan
@@ -149,20 +149,20 @@ def _simulate(data: Labels, answers: Any, results: Results, talk: Terminal) -> l
         [policy, *(f"{row['error']:.1%}" for row in means if row["policy"] == policy)]
         for policy in dict.fromkeys(row["policy"] for row in means)
     ]
-    talk.table("error by share of the labels bought", ["policy", *(f"{share:.0%}" for share in shares)], rows)
+    console.table("error by proportion of the labels bought", ["policy", *(f"{share:.0%}" for share in shares)], rows)
     if results.folder is not None and find_spec("matplotlib") is not None:
         with atomic_path(results.path("simulation.png")) as temporary:
             plot_simulation(frame).figure.savefig(temporary, format="png", dpi=120, bbox_inches="tight")
     return means
 
 
-def _show(columns: dict[str, Any], planned: Plan, talk: Terminal) -> None:
+def _show(columns: dict[str, Any], planned: Plan, console: Terminal) -> None:
     rows = [
         [str(rank), str(task), "anyone" if worker is None else str(worker), f"{gain:.3f}", reason]
         for rank, task, worker, reason, gain in islice(zip(*columns.values(), strict=True), SHOWN)
     ]
     if planned.n_cover:
         rest = planned.n_labels - planned.n_cover
-        talk.say(f"{planned.n_cover:,} labels make workers comparable, then {rest:,} are chosen by information")
+        console.say(f"{planned.n_cover:,} labels make workers comparable, then {rest:,} are chosen by information")
     title = f"the first {len(rows)} of {planned.n_labels:,} labels to ask for"
-    talk.table(title, ["rank", "task", "worker", "gain", "reason"], rows)
+    console.table(title, ["rank", "task", "worker", "gain", "reason"], rows)

@@ -1,8 +1,8 @@
-"""Whatever holds labels → `Labels`: long frames, wide frames, matrices with gaps, sparse matrices.
+"""Whatever holds labels → `Labels`: long frames, wide frames, matrices with missing values, sparse matrices.
 
 A frame is long when it has a task, a worker and a label column (by name or alias); every other frame is
 wide: one row per task, one column per worker, a column called task, item or id, or one whose values all differ,
-holding the ids. What is neither is refused.
+holding the ids. Anything else raises `DataError`.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ ALIASES = {
     ),
     "label": ("label", "answer", "response", "vote", "annotation", "rating", "verdict", "score"),
 }  # fmt: skip
-"""Names of the columns in small letters, the most telling first; also those of MTurk, Toloka and Prodigy."""
+"""Names of the columns in small letters, the most specific first; also those of MTurk, Toloka and Prodigy."""
 PREFIXES = {"task": ("input:", "input."), "worker": (), "label": ("answer.", "output:")}
 """How the columns of MTurk and Toloka begin; one alone that begins so is taken."""
 GOLD_ALIASES = (*ALIASES["label"], "truth", "gold", "true")
 LEAST_ROWS = 20
 """Rows from which values that never repeat are names, and a column that shares no value with another is no worker's."""
 LEAST_SHARED = 0.25
-"""Share of the values of a column with more than `LEAST_ROWS` of them that another column has if it is a worker's: the
-numbers of tasks share a few with scores."""
+"""Least proportion of its values that a worker's column with more than `LEAST_ROWS` of them has in common with another:
+numbers of tasks and scores have a few in common."""
 
 
 def label_roles(names: Sequence[Any], columns: Columns) -> Roles:
     """The columns of task, worker and label, None where no column is one; those that the user named come first."""
     roles = find_roles(names, ALIASES, columns)
-    spoken, given = [str(name) for name in names], columns or {}
-    for role, starts in PREFIXES.items():
-        resume_from = [name for name in spoken if name.lower().startswith(starts)] if starts else []
-        if roles[role] is None and len(resume_from) > 1 and (roles["worker"] is not None or len(given) > 1):
-            raise _several(role, resume_from)
-        if roles[role] is None and len(resume_from) == 1:
-            roles[role] = resume_from[0]
-    if "_task_hash" in spoken and "answer" in spoken and not {"task", "label"} & set(given):
+    column_names, given = [str(name) for name in names], columns or {}
+    for role, prefixes in PREFIXES.items():
+        matching = [name for name in column_names if name.lower().startswith(prefixes)] if prefixes else []
+        if roles[role] is None and len(matching) > 1 and (roles["worker"] is not None or len(given) > 1):
+            raise _several(role, matching)
+        if roles[role] is None and len(matching) == 1:
+            roles[role] = matching[0]
+    if "_task_hash" in column_names and "answer" in column_names and not {"task", "label"} & set(given):
         roles |= {"task": "_task_hash", "label": "answer"}  # Prodigy asks whether the task's label is accepted
         return roles
-    labels = [name for name in spoken if name.lower() in ALIASES["label"]]
+    labels = [name for name in column_names if name.lower() in ALIASES["label"]]
     plain = "label" in given or str(roles["label"]).lower() == "label"
     if len(labels) > 1 and None not in roles.values() and not plain:
         raise _several("label", labels)  # in files of judges "answer" is often what is judged
@@ -77,7 +77,7 @@ def label_roles(names: Sequence[Any], columns: Columns) -> Roles:
 
 def _several(role: str, names: list[str]) -> DataError:
     return DataError(
-        f"the columns {', '.join(names)} can all be the {role}; say which one is with columns={{{role!r}: "
+        f"the columns {', '.join(names)} could all be the {role} column; name one with columns={{{role!r}: "
         f"{names[0]!r}}} (--{role} {quote(names[0])})"
     )
 
@@ -93,10 +93,10 @@ def is_long(data: Any, columns: Columns = None) -> bool:
 def read_labels(
     data: Any, *, columns: Columns = None, abstain: Abstain = NO_ANSWER, gold: Any = None, bins: Bins = None
 ) -> Labels:
-    """Labels of any accepted kind; `gold` is a frame task/label, a mapping, or a column beside a matrix."""
+    """Labels of any accepted kind; `gold` is a frame task/label, a mapping, or one answer per row of a matrix."""
     if isinstance(data, Labels):
         if gold is not None:
-            raise DataError("labels that are coded already hold their known answers; give gold when they are coded")
+            raise DataError("gold cannot be added to coded `Labels`; give it when the labels are read")
         return data
     frame = as_frame(data)
     if frame is None:
@@ -112,10 +112,10 @@ def read_labels(
 
 
 def long_roles(names: Sequence[str], columns: Columns) -> tuple[str, str, str]:
-    """The task, worker and label columns of files that are read batch by batch: one label a row."""
+    """The task, worker and label columns of files that are read batch by batch: one label per row."""
     roles = label_roles(names, columns)
     if None in roles.values():
-        raise _no_column(roles, f"among {list(names)}, and labels that are streamed need one label a row")
+        raise _no_column(roles, f"among {list(names)}, and labels that are streamed need one label per row")
     return str(roles["task"]), str(roles["worker"]), str(roles["label"])
 
 
@@ -145,7 +145,9 @@ def _read_matrix(data: Any, abstain: Abstain, gold: Any, bins: Bins) -> Labels:
     if not sp.issparse(data):
         data = np.asarray(data)
     if data.ndim != 2:
-        raise DataError(f"found an array of {data.ndim} dimensions; give a frame or a matrix (task, worker)")
+        raise DataError(
+            f"labels must be a frame or a matrix (task, worker), got an array of {data.ndim} dimensions; reshape it"
+        )
     rows = np.arange(data.shape[0])
     return from_wide(data, abstain=abstain, gold=read_gold(gold, rows), bins=bins)
 
@@ -156,8 +158,8 @@ def _read_wide_frame(
     arrays = {name: column(frame, name) for name in frame.columns}
     if index is not None and len(set(index)) < len(index):  # of several frames put together: it names nothing
         index = None
-    task, aside = _row_names(arrays, task, index is not None)
-    workers = [name for name in frame.columns if name != task and name not in aside]
+    task, left_out = _row_names(arrays, task, index is not None)
+    workers = [name for name in frame.columns if name != task and name not in left_out]
     if len(workers) < 2:
         raise DataError(
             f"the columns {', '.join(map(str, frame.columns))} hold no labels; give task, worker and label, or a "
@@ -180,7 +182,7 @@ def _read_wide_frame(
 
 
 def _row_names(arrays: dict[Any, pa.Array], task: str | None, named: bool) -> tuple[Any, list[Any]]:
-    """The column that names the tasks of a wide frame, and others in which every value is another: no labels.
+    """The column that names the tasks of a wide frame, and others in which all values differ: not labels.
 
     Without a known name the first such column is the task, unless the rows have names already.
     """
@@ -188,14 +190,14 @@ def _row_names(arrays: dict[Any, pa.Array], task: str | None, named: bool) -> tu
     if task is None and not named and unique:
         task = unique.pop(0)
         warnings.warn(
-            f"column {task!r} has another value in every row, so it is taken as the task; give columns={{'task': …}} "
+            f"every value of column {task!r} is different, so it is taken as the task; give columns={{'task': …}} "
             "(--task) if another column names the tasks",
             DataWarning,
             stacklevel=5,
         )
     if unique:
         warnings.warn(
-            f"column {unique[0]!r} has another value in every row, so it holds no labels and is left out"
+            f"every value of column {unique[0]!r} is different, so it holds no labels and is left out"
             + (f", as are {len(unique) - 1} more" if len(unique) > 1 else "")
             + f"; drop it (--drop {quote(str(unique[0]))}) to read the file without this note",
             DataWarning,
@@ -205,7 +207,7 @@ def _row_names(arrays: dict[Any, pa.Array], task: str | None, named: bool) -> tu
 
 
 def _all_differ(array: pa.Array) -> bool:
-    """Whether a column of some length has no gap and no value twice."""
+    """Whether a column of some length has no missing and no repeated value."""
     if len(array) < LEAST_ROWS or array.null_count or pa.types.is_nested(array.type):
         return False
     return bool(pc.count_distinct(decoded(array)).as_py() == len(array))
@@ -213,12 +215,12 @@ def _all_differ(array: pa.Array) -> bool:
 
 def _check_workers(arrays: dict[Any, pa.Array]) -> None:
     """Refuse a wide frame with a column that shares no value with any other, or few of many: workers say the same."""
-    said = {name: {_spelled(value) for value in _values(array)} for name, array in arrays.items()}
+    label_sets = {name: {_spelled(value) for value in _values(array)} for name, array in arrays.items()}
     if len(next(iter(arrays.values()))) < LEAST_ROWS:
         return
-    shown = Counter(value for values in said.values() for value in values)
-    for name, values in said.items():
-        shared = sum(shown[value] > 1 for value in values)
+    n_columns_with = Counter(value for values in label_sets.values() for value in values)
+    for name, values in label_sets.items():
+        shared = sum(n_columns_with[value] > 1 for value in values)
         if values and shared <= (len(values) * LEAST_SHARED if len(values) > LEAST_ROWS else 0):
             few = f"only {shared} of its {len(values)} values" if shared else "no value"
             raise DataError(
@@ -234,12 +236,12 @@ def _values(array: pa.Array) -> list[Any]:
 
 
 def _side_by_side(arrays: list[pa.Array]) -> NDArray[Any]:
-    """Columns of labels as one matrix; numbers of several types stay numbers, for gaps make whole ones decimals."""
+    """Columns of labels as one matrix; numbers of several types stay numbers (missing values make integers floats)."""
     kinds = {array.type for array in arrays if not pa.types.is_null(array.type)}
-    whole = [array for array in arrays if pa.types.is_integer(array.type)]
+    integers = [array for array in arrays if pa.types.is_integer(array.type)]
     numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
-    alike = len(kinds) <= 1 and not any(array.null_count for array in whole)
-    if alike or (numbers and all(map(_exact_as_floats, whole))):
+    alike = len(kinds) <= 1 and not any(array.null_count for array in integers)
+    if alike or (numbers and all(map(_exact_as_floats, integers))):
         return np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)
     return np.array([[None if is_gap(v) else _spelled(v) for v in array.to_pylist()] for array in arrays], object).T
 
@@ -250,9 +252,9 @@ def _exact_as_floats(array: pa.Array) -> bool:
 
 
 def _spelled(value: Any) -> str:
-    """A label as a word: 1, 1.0 and "1" are the same label."""
-    whole = isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_EXACT
-    return str(int(value) if whole else value)
+    """A label as text: 1, 1.0 and "1" are the same label."""
+    is_integer = isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_EXACT
+    return str(int(value) if is_integer else value)
 
 
 def _no_column(roles: Roles, where: str) -> DataError:

@@ -1,4 +1,4 @@
-"""Labels: ragged codes, task → its few (worker, label) cells.
+"""Coded labels in CSR form: task → its (worker, label) cells.
 
 Order: tasks as they first appear, workers and classes sorted by name, the labels of a task by worker, then by label.
 Rules: a missing or abstaining label is not a label; several answers of one worker to one task all count, as in Dawid
@@ -70,7 +70,7 @@ class CodedLabels(ABC):
         return self.known is not None
 
     @abstractmethod
-    def piece(self, begin: int, end: int) -> Labels:
+    def task_slice(self, begin: int, end: int) -> Labels:
         """Some tasks in memory; of a file without their names."""
 
     @abstractmethod
@@ -99,7 +99,7 @@ class CodedLabels(ABC):
     def blocks(self) -> Iterator[Labels]:
         """The tasks in order, `BLOCK_ROWS` at a time."""
         for begin in range(0, self.n_rows, BLOCK_ROWS):
-            yield self.piece(begin, min(begin + BLOCK_ROWS, self.n_rows))
+            yield self.task_slice(begin, min(begin + BLOCK_ROWS, self.n_rows))
 
     @property
     def n_workers(self) -> int:
@@ -138,17 +138,17 @@ class CodedLabels(ABC):
         unknown[list(self.never_given)] = RULED_OUT
         return np.vstack([log_table, np.where(np.eye(self.n_classes) > 0, 0.0, RULED_OUT), unknown])
 
-    def gather(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sums over the workers' cells alone."""
-        return sums[: self.n_workers * self.n_classes]
+    def gather(self, stats: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The rows of sufficient statistics that belong to workers."""
+        return stats[: self.n_workers * self.n_classes]
 
     def identity(self) -> str:
-        """Tells labels apart by their sizes, names and how often each worker gave each label."""
-        told = hashlib.sha256(f"{self.n_rows}\0{self.n_labels}\0{self.has_gold}".encode())
-        told.update(f"\0{self.worker_names.tolist()}\0{self.class_names.tolist()}".encode())
+        """Digest of sizes, names, and how often each worker gave each label."""
+        digest = hashlib.sha256(f"{self.n_rows}\0{self.n_labels}\0{self.has_gold}".encode())
+        digest.update(f"\0{self.worker_names.tolist()}\0{self.class_names.tolist()}".encode())
         for numbers in (self.counts, *(self.known or ())):
-            told.update(np.ascontiguousarray(numbers).tobytes())
-        return told.hexdigest()
+            digest.update(np.ascontiguousarray(numbers).tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Labels(CodedLabels):
     def has_gold(self) -> bool:
         return self.gold is not None
 
-    def piece(self, begin: int, end: int) -> Labels:
+    def task_slice(self, begin: int, end: int) -> Labels:
         if (begin, end) == (0, self.n_rows):
             return self
         low, high = self.offsets[begin], self.offsets[end]
@@ -242,36 +242,36 @@ class Labels(CodedLabels):
         before = np.concatenate([[0], np.cumsum(pinned)])
         return RaggedCells(offsets + before, np.insert(at, offsets[1:][pinned], pin[pinned].astype(np.int32)))
 
-    def subset(self, keep: NDArray[np.bool_]) -> Labels:
-        """The same tasks and workers with only the labels in `keep`."""
+    def subset(self, mask: NDArray[np.bool_]) -> Labels:
+        """The same tasks and workers with only the labels in `mask`."""
         counts = np.zeros(self.n_rows + 1, np.int64)
-        np.cumsum(np.bincount(self.task_of()[keep], minlength=self.n_rows), out=counts[1:])
-        return replace(self, offsets=counts, workers=self.workers[keep], given=self.given[keep])
+        np.cumsum(np.bincount(self.task_of()[mask], minlength=self.n_rows), out=counts[1:])
+        return replace(self, offsets=counts, workers=self.workers[mask], given=self.given[mask])
 
     def take(self, tasks: NDArray[np.bool_]) -> Labels:
         """Only the marked tasks (n,), with their labels."""
         sizes = np.diff(self.offsets)
-        keep = np.repeat(tasks, sizes)
+        mask = np.repeat(tasks, sizes)
         return replace(
             self,
             offsets=np.concatenate([[0], np.cumsum(sizes[tasks])]).astype(np.int64),
-            workers=self.workers[keep],
-            given=self.given[keep],
+            workers=self.workers[mask],
+            given=self.given[mask],
             task_names=self.task_names[tasks],
             gold=None if self.gold is None else self.gold[tasks],
         )
 
 
-def join_labels(pieces: Sequence[Labels]) -> Labels:
-    """Pieces of the same labels, one after the other."""
-    sizes = np.concatenate([np.diff(piece.offsets) for piece in pieces])
+def join_labels(blocks: Sequence[Labels]) -> Labels:
+    """Concatenate blocks of the same labels."""
+    sizes = np.concatenate([np.diff(block.offsets) for block in blocks])
     return replace(
-        pieces[0],
+        blocks[0],
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        workers=np.concatenate([piece.workers for piece in pieces]),
-        given=np.concatenate([piece.given for piece in pieces]),
-        task_names=np.concatenate([piece.task_names for piece in pieces]),
-        gold=None if pieces[0].gold is None else np.concatenate([piece.gold for piece in pieces if piece.has_gold]),
+        workers=np.concatenate([block.workers for block in blocks]),
+        given=np.concatenate([block.given for block in blocks]),
+        task_names=np.concatenate([block.task_names for block in blocks]),
+        gold=None if blocks[0].gold is None else np.concatenate([block.gold for block in blocks if block.has_gold]),
     )
 
 
@@ -301,10 +301,10 @@ def from_wide(
     gold: Gold | None = None,
     bins: Bins = None,
 ) -> Labels:
-    """Labels from a matrix (task, worker) with gaps; row and column numbers are the names unless given.
+    """Labels from a matrix (task, worker) with missing values; row and column numbers are the names unless given.
 
-    Where `abstain` is left alone and all other codes are non-negative whole numbers, -1 is snorkel's "no answer", which
-    is said with the number of such cells.
+    Where `abstain` is left alone and all other codes are non-negative whole numbers, -1 is snorkel's "no answer", and a
+    warning gives the number of such cells.
     """
     n_tasks, n_workers = matrix.shape
     values, rows, columns = _cells_of(matrix)
@@ -331,9 +331,9 @@ def is_left_alone(abstain: Any) -> bool:
 def _with_snorkels(values: Any) -> Abstain:
     """What abstains in a wide table by default: -1 too, where it stands among at least two non-negative codes."""
     codes, names = _drop_abstentions(*encode(values, "label"), NO_ANSWER)
-    numbers = worth_of(map(str, names.tolist()))  # a file with gaps spells them -1.0
-    whole = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
-    if not whole or len(np.unique(numbers)) < 3 or np.sort(numbers[numbers < 0]).tolist() != [-1]:
+    numbers = worth_of(map(str, names.tolist()))  # a file with missing values writes -1.0
+    are_integers = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
+    if not are_integers or len(np.unique(numbers)) < 3 or np.sort(numbers[numbers < 0]).tolist() != [-1]:
         return NO_ANSWER
     at = int(np.argmin(numbers))
     warnings.warn(
@@ -364,16 +364,16 @@ def _cells_of(matrix: Any) -> tuple[Any, Any, Any]:
 
 
 def recode(labels: Labels, worker_names: Names, class_names: Names) -> Labels:
-    """The same labels under a fitted model's workers and classes; the last worker code is the stranger.
+    """The same labels under a fitted model's workers and classes; the last worker code is an unseen annotator.
 
-    A label the model does not know says nothing it could use, and is dropped.
+    A label that the model does not know is dropped.
     """
     worker = match(labels.worker_names, worker_names, "worker")
     worker = np.where(worker < 0, np.int32(len(worker_names)), worker)[labels.workers]
     given = match_labels(labels.class_names, class_names, "label")[labels.given]
     known = given >= 0
-    strangers = np.array([*worker_names.tolist(), None], object)
-    renamed = replace(labels, workers=worker.astype(np.int32), given=given, worker_names=strangers, gold=None)
+    names = np.array([*worker_names.tolist(), None], object)
+    renamed = replace(labels, workers=worker.astype(np.int32), given=given, worker_names=names, gold=None)
     return replace(renamed.subset(known), class_names=class_names, never_given=())
 
 
@@ -385,10 +385,10 @@ def assemble(
     worker_names: Names,
     class_names: Names,
 ) -> Labels:
-    """Sort by (task, worker, label) and drop gaps; repeated answers stay, and are told."""
-    kept = np.flatnonzero(label >= 0)
-    if len(kept) < len(label):
-        task, worker, label = task[kept], worker[kept], label[kept]
+    """Sort by (task, worker, label) and drop missing labels; repeated answers stay, with a warning."""
+    given_rows = np.flatnonzero(label >= 0)
+    if len(given_rows) < len(label):
+        task, worker, label = task[given_rows], worker[given_rows], label[given_rows]
     key = task.astype(np.int64) * len(worker_names) + worker
     full = key * max(len(class_names), 1) + label  # no order of rows decides: equal rows are equal
     if len(full) and (full[1:] < full[:-1]).any():
@@ -396,18 +396,18 @@ def assemble(
         key, worker, label, task = key[order], worker[order], label[order], task[order]
     repeated = np.flatnonzero(key[1:] == key[:-1])
     if len(repeated):
-        tell_repeated(len(repeated), task_names[task[repeated[0]]], worker_names[worker[repeated[0]]])
+        warn_repeated(len(repeated), task_names[task[repeated[0]]], worker_names[worker[repeated[0]]])
     offsets = np.zeros(len(task_names) + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=len(task_names)), out=offsets[1:])
     return Labels(offsets, worker, label, task_names, worker_names, class_names)
 
 
-def tell_repeated(number: int, task: Any, worker: Any) -> None:
-    """Answers beyond the first of a worker to a task: all count, which nobody wants of a file with copied rows."""
+def warn_repeated(number: int, task: Any, worker: Any) -> None:
+    """Answers beyond the first of a worker to a task: all count, which is wrong for a file with duplicated rows."""
     example = f"task {plain(task)!r} by worker {plain(worker)!r}"
     warnings.warn(
         f"{number:,} labels repeat a (task, worker) pair, for example {example}, and each counts as an answer of its "
-        "own; remove rows that are mere copies",
+        "own; remove duplicated rows",
         DataWarning,
         stacklevel=5,
     )
@@ -433,16 +433,16 @@ def check_one_answer(rows: NDArray[Any], codes: NDArray[np.int32], labels: Coded
     """Refuse known answers that contradict one another; the same answer twice is one."""
     order = np.lexsort((codes, rows))
     rows, codes = rows[order], codes[order]
-    torn = np.flatnonzero((rows[1:] == rows[:-1]) & (codes[1:] != codes[:-1]))
-    if not len(torn):
+    conflicting = np.flatnonzero((rows[1:] == rows[:-1]) & (codes[1:] != codes[:-1]))
+    if not len(conflicting):
         return
-    task = labels.names_of(int(rows[torn[0]]), int(rows[torn[0]]) + 1)[0].as_py()
-    one, other = (plain(labels.class_names[codes[at]]) for at in (torn[0], torn[0] + 1))
+    task = labels.names_of(int(rows[conflicting[0]]), int(rows[conflicting[0]]) + 1)[0].as_py()
+    one, other = (plain(labels.class_names[codes[at]]) for at in (conflicting[0], conflicting[0] + 1))
     raise DataError(f"the gold answers give task {task!r} two labels, {one!r} and {other!r}; keep the right one")
 
 
 def stray_gold(tasks: Any, rows: NDArray[Any]) -> DataError:
-    """The sentence for a known answer to a task (-1 among `rows`) that nobody labelled."""
+    """The error for a known answer to a task (-1 among `rows`) that nobody labelled."""
     stray = to_arrow(tasks, "gold task")[int(np.argmax(rows < 0))]
     return DataError(f"the gold answers name task {stray.as_py()!r}, which has no label; remove it")
 
@@ -473,36 +473,39 @@ def _edges_of(names: Names, bins: Bins) -> tuple[float, ...]:
     numbers = worth_of(names.tolist())
     if not np.isfinite(numbers).all():
         word = names[int((~np.isfinite(numbers)).argmax())]
-        raise DataError(f"bins= cuts labels that are numbers, and {plain(word)!r} is none; leave bins out")
+        raise DataError(f"bins needs labels that are numbers, found {plain(word)!r}; leave bins out")
     if isinstance(bins, int | np.integer):
         if bins < 2 or len(numbers) < 2:
-            raise DataError(f"bins={bins} cuts {len(numbers)} different labels into nothing; give 2 or more")
+            raise DataError(
+                f"bins must be >= 2 and the labels must differ, got bins={bins} and {len(numbers)} different labels; "
+                "leave bins out"
+            )
         even = np.linspace(numbers.min(), numbers.max(), int(bins) + 1)[1:-1]
         labelled = np.bincount(np.searchsorted(even, numbers, "right"), minlength=len(even) + 1) > 0
         return tuple(even[labelled[:-1]].tolist())  # an interval without a label is joined with the next one
     edges = np.asarray(bins, np.float64).reshape(-1)
     if not len(edges) or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
-        raise DataError(f"bins={edges.tolist()} are no edges; give rising numbers, or how many intervals to make")
+        raise DataError(f"bins must be an int >= 2 or increasing finite numbers, got {edges.tolist()}; sort the edges")
     return tuple(edges.tolist())
 
 
 def cut_labels(names: Names, edges: Sequence[float]) -> NDArray[np.int32]:
-    """The interval of every label, -1 for one that is no number."""
+    """The interval of every label, -1 for one that is not a number."""
     numbers = worth_of(names.tolist())
     return np.where(np.isfinite(numbers), np.searchsorted(np.array(edges), numbers, "right"), -1).astype(np.int32)
 
 
 def match_labels(values: Any, names: Names, what: str) -> NDArray[np.int32]:
-    """`match`, in which numbers that are spelled otherwise are the same: pandas writes 0.0 where a column has gaps."""
+    """`match`, in which 0 and 0.0 are the same: pandas writes floats where a column has missing values."""
     codes = match(values, names, what)
     worth = worth_of(names.tolist())
     if not len(names) or not np.isfinite(worth).all() or len(np.unique(worth)) < len(worth):
         return codes
-    found, others = encode(values, what)
+    value_codes, others = encode(values, what)
     number, order = worth_of(others.tolist()), np.argsort(worth)
     place = order[np.minimum(np.searchsorted(worth[order], number), len(order) - 1)]
     same = np.append(np.where(worth[place] == number, place, -1), -1)
-    return np.where(codes >= 0, codes, same[found]).astype(np.int32)
+    return np.where(codes >= 0, codes, same[value_codes]).astype(np.int32)
 
 
 def match_answers(answers: Any, labels: CodedLabels, what: str) -> NDArray[np.int32]:
@@ -514,7 +517,7 @@ def match_answers(answers: Any, labels: CodedLabels, what: str) -> NDArray[np.in
 
 
 def check_scores(names: Names, most: int) -> None:
-    """Refuse labels that are scores, each of which would be a class; of up to `most` whole numbers there is a note."""
+    """Refuse labels that are scores, each of which would be a class; up to `most` integers only warn."""
     if len(names) <= MOST_DECIMALS:
         return
     numbers = worth_of(names.tolist())
@@ -541,18 +544,18 @@ def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
 
 
 def no_name(row: int, what: str) -> DataError:
-    """The sentence for a row without a task or a worker."""
+    """The error for a row without a task or a worker."""
     return DataError(f"row {row + 1} has no {what}; every label needs one: fill it in or remove the row")
 
 
 def _drop_abstentions(codes: NDArray[np.int32], names: Names, abstain: Abstain) -> tuple[NDArray[np.int32], Names]:
-    if isinstance(abstain, str) or not isinstance(abstain, Iterable):  # a word would be taken letter by letter
-        raise DataError(f"abstain={abstain!r} is one label; give a list: abstain=[{abstain!r}]")
-    spoken, numbers = {str(value) for value in abstain}, worth_of(map(str, abstain))
-    silent = np.array([str(name) in spoken for name in names.tolist()], bool)
-    silent |= np.isin(worth_of(map(str, names.tolist())), numbers[np.isfinite(numbers)])  # 0 and 0.0 are one label
-    if not silent.any():
+    if isinstance(abstain, str) or not isinstance(abstain, Iterable):  # a string would be read letter by letter
+        raise DataError(f"abstain must be a list of labels, got {abstain!r}; give abstain=[{abstain!r}]")
+    abstain_names, numbers = {str(value) for value in abstain}, worth_of(map(str, abstain))
+    abstaining = np.array([str(name) in abstain_names for name in names.tolist()], bool)
+    abstaining |= np.isin(worth_of(map(str, names.tolist())), numbers[np.isfinite(numbers)])  # 0 and 0.0 are one label
+    if not abstaining.any():
         return codes, names
     recode = np.full(len(names) + 1, -1, np.int32)
-    recode[:-1][~silent] = np.arange(int((~silent).sum()), dtype=np.int32)
-    return recode[codes], names[~silent]
+    recode[:-1][~abstaining] = np.arange(int((~abstaining).sum()), dtype=np.int32)
+    return recode[codes], names[~abstaining]

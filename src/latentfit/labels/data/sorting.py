@@ -3,12 +3,12 @@
 The labels of a task may stand anywhere in the files, and there may be more task names than memory holds. So
 
 1. every row goes to one of `PARTITIONS` by a hash of its task's name, workers and labels coded while reading;
-2. a partition holds all rows of its tasks: there a task becomes the number of its first row, which tells tasks apart
-   and says in which order they appeared, and its rows go on to the range that this number lies in;
+2. a partition holds all rows of its tasks: there a task becomes the number of its first row, which identifies tasks
+   and gives the order of appearance, and its rows go on to the range that this number lies in;
 3. ranges come in order, and within one tasks are sorted by their number, labels by worker and label. These are the
    rules of `labels.assemble`, so codes, order and names are those of memory.
 
-Three times through temporary files, each time in pieces that do not grow with the data.
+Three times through temporary files, each time in chunks that do not grow with the data.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from latentfit.io.values import integers_if_canonical
 from latentfit.labels.data.labels import Abstain, Bins, Gold, encode_labels, no_name
 
 PARTITIONS = 256
-"""Parts of the tasks by hash: at 10⁹ labels one holds four million of them."""
+"""Partitions of the tasks by hash: at 10⁹ labels one holds four million of them."""
 CHUNK_ROWS = 1 << 18
-"""Rows gathered before they are divided: pieces of a thousand rows a partition."""
+"""Rows gathered before they are divided: a thousand rows per partition."""
 RANGE_ROWS = 1 << 18
 """Rows of the input whose new tasks are sorted together."""
 MOST_LABELS = 65_534
-"""Kinds of labels kept while reading; far fewer can be classes."""
+"""Different labels allowed while reading; far fewer can be classes."""
 
 ROW = np.dtype([("task", np.uint32), ("worker", np.int32), ("label", np.int32)])
 CELL = np.dtype([("task", np.int64), ("cell", np.int32)])
@@ -67,7 +67,7 @@ class LabelSort:
     """One reading of long labels, in a `with` block; `settle` when all rows are in, then `tasks`."""
 
     folder: Path
-    text: bool  # from a format without types, where whole numbers spell themselves
+    text: bool  # from a format without types, where integers are text
     workers: GrowingNames = field(init=False)
     given: GrowingNames = field(init=False)
     worker_names: Names = field(init=False)
@@ -80,7 +80,7 @@ class LabelSort:
     def __post_init__(self) -> None:
         self.workers, self.given = GrowingNames("worker", self.text), GrowingNames("label", self.text)
         self._spills = ExitStack()
-        self._words = self._spills.enter_context(closing(WordSpill(self.folder, PARTITIONS)))
+        self._task_texts = self._spills.enter_context(closing(WordSpill(self.folder, PARTITIONS)))
         self._rows = self._spills.enter_context(closing(Spill(self.folder, PARTITIONS, ROW)))
         self._before = np.zeros(PARTITIONS, np.int64)  # names in each partition, one per chunk that shows it
 
@@ -98,9 +98,9 @@ class LabelSort:
         workers, labels = self.workers.code(worker), self.given.code(label)
         size = len(workers)
         if coded.null_count or coded.dictionary.null_count:
-            gap = int(pc.index(pc.is_null(coded.dictionary_decode()), True).as_py())
-            if gap >= 0:
-                raise no_name(self.n_rows + gap, "task")
+            missing = int(pc.index(pc.is_null(coded.dictionary_decode()), True).as_py())
+            if missing >= 0:
+                raise no_name(self.n_rows + missing, "task")
         if size and workers.min() < 0:
             raise no_name(self.n_rows + int(np.argmax(workers < 0)), "worker")
         if len(self.given.place) > MOST_LABELS:
@@ -111,22 +111,23 @@ class LabelSort:
         codes = coded.indices.to_numpy(zero_copy_only=False)
         first = np.full(len(coded.dictionary), -1)
         first[codes[::-1]] = np.arange(size - 1, -1, -1)
-        there = np.flatnonzero(first >= 0)
-        words = self._spelled(coded.dictionary.take(from_names(there)))
-        bucket = (scramble(word_hashes(*letters_of(words)), 0) % np.uint64(PARTITIONS)).astype(np.int16)
+        present = np.flatnonzero(first >= 0)
+        texts = self._spelled(coded.dictionary.take(from_names(present)))
+        bucket = (scramble(word_hashes(*letters_of(texts)), 0) % np.uint64(PARTITIONS)).astype(np.int16)
         order, sizes = by_bucket(bucket, PARTITIONS)
-        place = np.empty(len(there), np.int64)
-        place[order] = np.arange(len(there)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        place = np.empty(len(present), np.int64)
+        place[order] = np.arange(len(present)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         place += self._before[bucket]
-        self._words.add(bucket, words, self.n_rows + first[there])
+        self._task_texts.add(bucket, texts, self.n_rows + first[present])
         self._before += sizes
         local = np.empty(len(coded.dictionary), np.int64)
-        local[there] = np.arange(len(there))
-        kept = np.flatnonzero(labels >= 0)  # a gap is no label, but its task is a task
-        at = local[codes[kept]]
+        local[present] = np.arange(len(present))
+        labelled = np.flatnonzero(labels >= 0)  # a missing label is not counted, its task is
+        at = local[codes[labelled]]
         order, sizes = by_bucket(bucket[at], PARTITIONS)
-        rows = np.empty(len(kept), ROW)
-        rows["task"], rows["worker"], rows["label"] = place[at][order], workers[kept][order], labels[kept][order]
+        rows = np.empty(len(labelled), ROW)
+        rows["task"], rows["worker"] = place[at][order], workers[labelled][order]
+        rows["label"] = labels[labelled][order]
         self._rows.add(rows, sizes)
         self.n_rows += size
 
@@ -160,10 +161,10 @@ class LabelSort:
         self._tasks = self._spills.enter_context(closing(WordSpill(self.folder, self.n_ranges)))
         self._cells = self._spills.enter_context(closing(Spill(self.folder, self.n_ranges, CELL)))
         for partition in range(PARTITIONS):
-            words, numbers = self._words.read(partition)
-            if not len(words):
+            texts, numbers = self._task_texts.read(partition)
+            if not len(texts):
                 continue
-            coded = words.dictionary_encode()
+            coded = texts.dictionary_encode()
             codes = coded.indices.to_numpy(zero_copy_only=False)
             first = np.full(len(coded.dictionary), self.n_rows)
             np.minimum.at(first, codes, numbers)
@@ -176,7 +177,7 @@ class LabelSort:
             cells["cell"] = worker_of[rows["worker"]] * np.int32(n_classes) + label
             order, sizes = by_bucket(cells["task"] // RANGE_ROWS, self.n_ranges)
             self._cells.add(cells[order], sizes)
-        self._words.close()
+        self._task_texts.close()
         self._rows.close()
 
     # ------------------------------------------------------------ 3: by task and worker
@@ -184,37 +185,37 @@ class LabelSort:
     def tasks(self) -> Iterator[SortedTasks]:
         """All tasks in the order of appearance."""
         for at in range(self.n_ranges):
-            words, numbers = self._tasks.read(at)
+            texts, numbers = self._tasks.read(at)
             order = np.argsort(numbers)
-            words, numbers = words.take(from_names(order)), numbers[order]
-            found = self._cells.read(at)
-            task = np.searchsorted(numbers, found["task"])
-            order = np.lexsort((found["cell"], task))  # a cell is worker · K + label
-            task, cells = task[order], found["cell"][order]
+            texts, numbers = texts.take(from_names(order)), numbers[order]
+            range_cells = self._cells.read(at)
+            task = np.searchsorted(numbers, range_cells["task"])
+            order = np.lexsort((range_cells["cell"], task))  # a cell is worker · K + label
+            task, cells = task[order], range_cells["cell"][order]
             key = task * len(self.worker_names) + cells // max(len(self.class_names), 1)
             repeated = key[1:] == key[:-1]
             if repeated.any():
-                self._count_repeated(words, key[1:][repeated])
-            yield SortedTasks(words, np.bincount(task, minlength=len(words)), cells)
+                self._count_repeated(texts, key[1:][repeated])
+            yield SortedTasks(texts, np.bincount(task, minlength=len(texts)), cells)
 
-    def _count_repeated(self, words: Any, keys: NDArray[np.int64]) -> None:
+    def _count_repeated(self, texts: Any, keys: NDArray[np.int64]) -> None:
         if not self.repeated.number:
             task, worker = divmod(int(keys[0]), len(self.worker_names))
-            self.repeated.task = named(words.slice(task, 1), self.kind)[0].as_py()
+            self.repeated.task = named(texts.slice(task, 1), self.kind)[0].as_py()
             self.repeated.worker = self.worker_names[worker : worker + 1].tolist()[0]
         self.repeated.number += len(keys)
 
 
-def named(words: Any, kind: str) -> Any:
+def named(texts: Any, kind: str) -> Any:
     """Task names as they came: whole numbers, numbers or words."""
     if kind == "word":
-        return words
+        return texts
     for type_ in (pa.int64(), pa.uint64()) if kind == "whole" else ():
         try:
-            return words.cast(type_)
+            return texts.cast(type_)
         except pa.ArrowInvalid:
             continue
-    numbers = words.cast(pa.float64())  # a whole number of a column of decimals may be spelled 1e+20
+    numbers = texts.cast(pa.float64())  # a whole number of a column of decimals may be spelled 1e+20
     return numbers if kind == "number" else numbers.cast(pa.int64(), safe=False)
 
 

@@ -33,7 +33,7 @@ from latentfit.labels.data.labels import (
     join_labels,
     match_answers,
     stray_gold,
-    tell_repeated,
+    warn_repeated,
 )
 from latentfit.labels.data.sorting import CHUNK_ROWS, LabelSort, SortedTasks, named
 
@@ -55,25 +55,25 @@ def block_hashes(block: Labels, seed: int) -> Words:
 def sample_tasks(labels: CodedLabels, most: int, seed: int) -> Labels:
     """At most `most` tasks in their order, those with the smallest hashes; all of them when they fit."""
     if labels.n_rows <= most:
-        return labels.piece(0, labels.n_rows)
-    kept: list[Labels] = []
+        return labels.task_slice(0, labels.n_rows)
+    samples: list[Labels] = []
     hashes: list[Words] = []
     limit = np.uint64(2**64 - 1)
     for block in labels.blocks():
         new = block_hashes(block, seed)
         low = new <= limit  # what is above all that can stay is left at once
-        kept, hashes = [*kept, block.take(low)], [*hashes, new[low]]
+        samples, hashes = [*samples, block.take(low)], [*hashes, new[low]]
         if sum(map(len, hashes)) > 2 * most:
             limit = hash_limit(hashes, most)
-            kept = [one.take(mine <= limit) for one, mine in zip(kept, hashes, strict=True)]
+            samples = [one.take(mine <= limit) for one, mine in zip(samples, hashes, strict=True)]
             hashes = [mine[mine <= limit] for mine in hashes]
     limit = hash_limit(hashes, most)
-    return join_labels([one.take(mine < limit) for one, mine in zip(kept, hashes, strict=True)])
+    return join_labels([one.take(mine < limit) for one, mine in zip(samples, hashes, strict=True)])
 
 
-def share_of_tasks(labels: CodedLabels, share: float, seed: int) -> Labels:
-    """A share of all tasks by their hashes, in their order."""
-    limit = np.uint64(int(share * 2.0**64))
+def sample_fraction(labels: CodedLabels, fraction: float, seed: int) -> Labels:
+    """A fraction of all tasks by their hashes, in their order."""
+    limit = np.uint64(int(fraction * 2.0**64))
     return join_labels([block.take(block_hashes(block, seed) < limit) for block in labels.blocks()])
 
 
@@ -81,10 +81,8 @@ def share_of_tasks(labels: CodedLabels, share: float, seed: int) -> Labels:
 # StoredLabels: labels in a flat file, read some tasks at a time; what is larger than memory.
 #
 # The body of the file (`engine/flat_file.py`) has four sections: where each task's labels begin (int64, n + 1), where
-# its
-# name begins (int64, n + 1), the cells (worker · K + label, int32), the letters of the names. Tasks, workers, classes
-# and the order of labels are those of `Labels` (`labels/data/sorting.py` sees to it), so a pass over either gives the
-# same bits.
+# its name begins (int64, n + 1), the cells (worker · K + label, int32), the letters of the names. Tasks, workers,
+# classes and the order of labels are those of `Labels` (see `labels/data/sorting.py`), so both give the same bits.
 
 FORMAT, ENDING = 2, "codes"
 COPIED = 1 << 22
@@ -119,7 +117,7 @@ class StoredLabels(CodedLabels):
     def known(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
         return self.answers
 
-    def piece(self, begin: int, end: int) -> Labels:
+    def task_slice(self, begin: int, end: int) -> Labels:
         offsets, cells = self._labels(begin, end)
         workers, given = np.divmod(cells, np.int32(max(self.n_classes, 1)))
         gold = None
@@ -141,13 +139,13 @@ class StoredLabels(CodedLabels):
     def cells(self, begin: int, end: int) -> RaggedCells:
         if self.answers is None and not self.never_given:
             return RaggedCells(*self._labels(begin, end))
-        return self.piece(begin, end).cells(0, end - begin)
+        return self.task_slice(begin, end).cells(0, end - begin)
 
     def loaded(self) -> Labels:
         if not self.n_tasks:
             raise DataError("the files hold no rows; give at least one label")
-        whole = join_labels(list(self.blocks()))
-        return replace(whole, task_names=_as_names(self.names_of(0, self.n_tasks)))
+        labels = join_labels(list(self.blocks()))
+        return replace(labels, task_names=_as_names(self.names_of(0, self.n_tasks)))
 
     def without_gold(self) -> StoredLabels:
         return self if self.answers is None else replace(self, answers=None)
@@ -166,8 +164,8 @@ class StoredLabels(CodedLabels):
         if not len(rows):  # a list without an answer is no gold
             return self
         check_one_answer(rows, codes, self)
-        found, at = np.unique(rows, return_index=True)
-        return replace(self, answers=(found.astype(np.int64), codes[at]))
+        known_rows, at = np.unique(rows, return_index=True)
+        return replace(self, answers=(known_rows.astype(np.int64), codes[at]))
 
     # ------------------------------------------------------------- reading
 
@@ -192,7 +190,7 @@ class StoredLabels(CodedLabels):
 
 
 def find_tasks(labels: CodedLabels, names: Any, what: str) -> NDArray[np.int64]:
-    """The task that each name stands for, or -1; a walk over the names, none of which are kept."""
+    """The task that each name stands for, or -1; names are read block by block, none are held."""
     if isinstance(labels, Labels):
         return match(names, labels.task_names, what).astype(np.int64)
     codes, wanted = encode(names, what)
@@ -228,14 +226,14 @@ def code_labels(
     roles = long_roles(scan.first_names(), columns)
     scan = scan.with_ids(roles[0], roles[1], columns=roles)
 
-    def told() -> str:
+    def fingerprint() -> str:
         classes = [] if gold is None else sorted(map(str, set(encode(gold[1], "gold label")[1].tolist())))
         return f"labels\0{FORMAT}\0{scan.fingerprint()}\0{list(map(str, abstain))}\0{classes}\0{bins}"
 
     def write(path: Path, key: str) -> StoredLabels:
         return _code(scan, roles, path, key, abstain, gold, bins)
 
-    stored = keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
+    stored = keep_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
     return stored if gold is None else stored.with_gold(gold)
 
 
@@ -245,9 +243,9 @@ def store_labels(labels: Labels) -> StoredLabels:
     def tasks() -> Iterator[SortedTasks]:
         for begin in range(0, labels.n_rows, BLOCK_ROWS):
             end = min(begin + BLOCK_ROWS, labels.n_rows)
-            block = labels.piece(begin, end)
-            words = labels.names_of(begin, end).cast(pa.large_string())
-            yield SortedTasks(words, np.diff(block.offsets), block.cell_of())
+            block = labels.task_slice(begin, end)
+            texts = labels.names_of(begin, end).cast(pa.large_string())
+            yield SortedTasks(texts, np.diff(block.offsets), block.cell_of())
 
     kind = {"i": "whole", "u": "whole", "f": "number"}.get(labels.task_names.dtype.kind, "word")
 
@@ -271,15 +269,15 @@ def _code(
 
 def _gathered(batches: Iterator[Any]) -> Iterator[Any]:
     """Neighbouring batches with the same columns together, some hundred thousand rows at a time."""
-    waiting: list[Any] = []
+    gathered: list[Any] = []
     for batch in batches:
-        rows = sum(one.num_rows for one in waiting)
-        if waiting and (rows >= CHUNK_ROWS or not batch.schema.equals(waiting[0].schema)):
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-        waiting.append(batch)
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+        rows = sum(one.num_rows for one in gathered)
+        if gathered and (rows >= CHUNK_ROWS or not batch.schema.equals(gathered[0].schema)):
+            yield pa.Table.from_batches(gathered)
+            gathered = []
+        gathered.append(batch)
+    if gathered:
+        yield pa.Table.from_batches(gathered)
 
 
 def _write(
@@ -316,7 +314,7 @@ def _write(
             "repeated": None if twice is None else [twice.number, twice.task, twice.worker],
         }
         if twice is not None:
-            tell_repeated(twice.number, twice.task, twice.worker)
+            warn_repeated(twice.number, twice.task, twice.worker)
         offset = write_flat(path, facts, _copied(offsets, names, cells, letters))
     edges = None if sort is None else sort.edges
     return StoredLabels(path, offset, n_tasks, n_cells, kind, worker_names, class_names, edges)
@@ -334,5 +332,5 @@ def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredLabels:
     edges = None if facts["edges"] is None else tuple(facts["edges"])
     stored = StoredLabels(path, offset, facts["n_tasks"], facts["n_cells"], facts["kind"], workers, classes, edges)
     if facts["repeated"] is not None:
-        tell_repeated(*facts["repeated"])
+        warn_repeated(*facts["repeated"])
     return stored

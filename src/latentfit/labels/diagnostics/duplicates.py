@@ -10,10 +10,10 @@ source, or the consensus follows others who do, and these two are what is left o
 share a base model, the fit takes that for the truth, and it is the other three who agree beyond the model: the labels
 alone cannot say which side is which.
 
-When the fit takes copies for the truth, E of the copies themselves goes to one and explains them. They show as a gap:
-some pairs say (nearly) the same, while the next most similar pair is far from it, by a lower confidence bound: an
-honest pair with twenty common tasks and twenty agreements fills no gap. Two flawless workers among mediocre ones look
-just the same; no statistic could tell.
+When the fit takes near-duplicates for the truth, E of these pairs goes to one and explains them. They then stand apart:
+some pairs agree (nearly) always, while the next most similar pair is far from it, by a lower confidence bound: an
+independent pair with twenty common tasks and twenty agreements does not count as similar. Two flawless workers
+among mediocre ones look just the same; no statistic can distinguish the two.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from latentfit.labels.data.labels import CodedLabels
 from latentfit.labels.moments import count_label_pairs, pair_memory
 
 PAIR_EVENTS = 5_000_000
-"""Most times two labels meet on a task for which the pair list is built: about two seconds and 300 MB."""
+"""Most pairs of labels on the same task for which the pair list is built: about two seconds and 300 MB."""
 PAIR_WORK = 200_000_000
-"""Numbers read to compare the confusion matrices of all pairs: K² a pair, about a second."""
+"""Numbers read to compare the confusion matrices of all pairs: K² per pair, about a second."""
 DENSE_WORKERS = 2_000
 """Up to so many workers all pairs are compared by one matrix product, whatever K."""
 CO_LABELS = 20
-"""Common tasks a pair needs before copying is tested: with fewer, alike is not the same as copied."""
+"""Common tasks a pair needs before copying is tested: with fewer, agreement is no evidence of copying."""
 ALIKE = 0.9
-"""Agreement from which two workers may count as saying the same; copies with slips of the finger stay above."""
+"""Agreement from which two workers may count as near-duplicates; copied labels with occasional slips stay above."""
 NEARLY_ALWAYS = 0.98
-"""The same where such pairs are made of most of the workers: a crowd of good workers and one bad one has a gap too."""
+"""The same where such pairs are made of most of the workers: a crowd of good workers and one bad one looks similar."""
 NUMBERS_AT_ONCE = 1 << 22
 """Numbers gathered together while pairs are compared: 32 MB."""
 APART = 0.15
-"""Two workers who say the same disagree at most this much as often as the next most similar two."""
+"""Near-duplicate workers disagree at most this much as often as the next most similar pair."""
 UNSURE = 0.05
 """Level of the lower bound on how often the next most similar pair agrees."""
 FALSE_ALARMS = 1e-3
-"""Chance that an honest crowd has any pair reported (Bonferroni over the tested pairs)."""
+"""Probability that an independent crowd has any pair reported (Bonferroni over the tested pairs)."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Reported pairs of workers: the `share` of agreement beyond the model, the common tasks, and whether they say the
+class DependentPairs:
+    """Reported pairs of workers: the `excess` of agreement beyond the model, the common tasks, and whether they say the
     `same` although no other two workers come near it."""
 
     left: NDArray[np.intp]
     right: NDArray[np.intp]
-    share: Floats
+    excess: Floats
     n_common: Ints
     same: NDArray[np.bool_]
 
     def peers(self, n_workers: int) -> NDArray[np.intp]:
         """For every worker the one they agree with most (the most common tasks among equals), or -1."""
         peer = np.full(n_workers, -1, np.intp)
-        strength = self.share + self.same  # who says the same comes before who agrees beyond the model
+        strength = self.excess + self.same  # who says the same comes before who agrees beyond the model
         order = np.lexsort((self.n_common, strength))  # the strongest last, so that it stays
         peer[self.left[order]] = self.right[order]
         strongest = np.full(n_workers, -1.0)
@@ -77,8 +77,8 @@ class Alike:
         peer[self.right[better]] = self.left[better]
         return peer
 
-    def twins(self) -> set[int]:
-        """Workers who say the same as another."""
+    def near_identical(self) -> set[int]:
+        """Indices of workers who are near-duplicates of another."""
         return {*self.left[self.same].tolist(), *self.right[self.same].tolist()}
 
 
@@ -101,8 +101,8 @@ def expected_agreement(pairs: PairCounts, mixture: Mixture) -> Floats:
     expected = np.empty(len(left))
     step = max(NUMBERS_AT_ONCE // roots.shape[1], 1)
     for begin in range(0, len(left), step):
-        part = slice(begin, begin + step)
-        expected[part] = np.einsum("pc,pc->p", roots[left[part]], roots[right[part]])
+        chunk = slice(begin, begin + step)
+        expected[chunk] = np.einsum("pc,pc->p", roots[left[chunk]], roots[right[chunk]])
     return np.minimum(expected, 1.0)
 
 
@@ -118,18 +118,19 @@ def agreements(pairs: PairCounts) -> Ints:
     return np.bincount(at, coo.data[same], minlength=len(left)).astype(np.int64)
 
 
-def find_copies(pairs: PairCounts, mixture: Mixture) -> Alike:
+def find_dependent_pairs(pairs: PairCounts, mixture: Mixture) -> DependentPairs:
     """Pairs of workers whose agreement the model cannot explain, or who say the same."""
     left, right, sizes = pairs.observed
     tested = sizes >= CO_LABELS
     same, expected = agreements(pairs)[tested], expected_agreement(pairs, mixture)[tested]
     left, right, sizes = left[tested], right[tested], sizes[tested]
     level = FALSE_ALARMS / max(len(left), 1)
-    share = (same / np.maximum(sizes, 1) - expected) / np.maximum(1 - expected, 1e-12)
-    beyond = (share > 0) & (bdtrc(same - 1, sizes, expected) < level)
-    twins = _apart(left, right, sizes, same, by_habit(mixture, left, right), level)
-    found = beyond | twins
-    return Alike(left[found], right[found], np.clip(share[found], 0, 1), sizes[found], twins[found])
+    excess = (same / np.maximum(sizes, 1) - expected) / np.maximum(1 - expected, 1e-12)
+    beyond = (excess > 0) & (bdtrc(same - 1, sizes, expected) < level)
+    near_identical = _apart(left, right, sizes, same, by_habit(mixture, left, right), level)
+    reported = beyond | near_identical
+    left, right, excess, sizes = left[reported], right[reported], np.clip(excess[reported], 0, 1), sizes[reported]
+    return DependentPairs(left, right, excess, sizes, near_identical[reported])
 
 
 def by_habit(mixture: Mixture, left: NDArray[np.intp], right: NDArray[np.intp]) -> Floats:
@@ -147,7 +148,7 @@ def _apart(
     at_least = np.where(same > 0, betaincinv(np.maximum(same, 1), sizes - same + 1, UNSURE), 0.0)  # Clopper & Pearson
     order = np.argsort(-rate, kind="stable")
     next_best = np.maximum.accumulate(at_least[order][::-1])[::-1]  # of this pair and all that agree less
-    found = np.zeros(len(sizes), bool)
+    reported = np.zeros(len(sizes), bool)
     n_workers = len(np.unique([left, right]))
     ends = np.flatnonzero(np.diff(rate[order]) < 0) + 1  # where a group of the most similar pairs may end
     for end in ends[rate[order][ends - 1] >= ALIKE]:
@@ -155,5 +156,5 @@ def _apart(
         other = np.maximum(next_best[end], habit[group])
         minority = 2 * len(np.unique([left[group], right[group]])) <= n_workers
         near = (1 - rate[group] <= APART * (1 - other)) & (minority | (rate[group] >= NEARLY_ALWAYS))
-        found[group[near & (bdtrc(same[group] - 1, sizes[group], other) < level)]] = True
-    return found
+        reported[group[near & (bdtrc(same[group] - 1, sizes[group], other) < level)]] = True
+    return reported

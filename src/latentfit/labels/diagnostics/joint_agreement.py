@@ -1,12 +1,12 @@
 """Do workers agree with one another more than the model explains, all of them taken together?
 
-One pair of judges tested at a time (`copies.py`) needs about a thousand tasks to show a common source: with few tasks
-each pair agrees a little too much, and only all of them together show it. For task i and pair (m, j) let
+One pair of judges tested at a time (`duplicates.py`) needs about a thousand tasks to show a common source: with few
+tasks each pair agrees a little too much, and only all of them together show it. For task i and pair (m, j) let
 
     s_i,mj = [labels agree] − E_mj,    E_mj = Σ_k prior_k Σ_g A_m[k, g] A_j[k, g],
 
 zero where one of them gave no label. Its sum over tasks is no sum of independent residuals, since the model was fitted
-to the same labels. So the part that the scores of the likelihood explain is taken out (a conditional moment test):
+to the same labels. So what the scores of the likelihood explain is projected out (a conditional moment test):
 with B the regression of s on the scores u under the model, r = Σ_i (s_i − B u_i) does not depend on the parameters to
 first order; it is the efficient score of a log-linear interaction of the two workers within the classes. B, and the
 covariance of r, come from labels drawn from the model for the tasks that each worker labelled.
@@ -31,8 +31,8 @@ Promises  without a common source above the limit in about .3 % of the crowds (m
 Differs   regression and covariance by labels drawn from the fitted model on the same design, not by formulas
 
 Symbols   here    shape              meaning
-          s       (patterns, pairs)  agreement beyond what the model expects
-          u       (patterns, free)   scores of the likelihood
+          s       (rows, pairs)      agreement beyond what the model expects
+          u       (rows, free)       scores of the likelihood
           B       (free, pairs)      regression of s on u
           z       (pairs,)           standardised residuals of agreement
           t       (triples,)         their sums over the three pairs of three workers
@@ -52,7 +52,7 @@ from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, unstac
 from latentfit.labels.data.labels import CodedLabels
 
 FALSE_ALARMS = 3e-3
-"""Chance that an independent crowd is above the limit, as the gamma distribution has it; 24 of 5,084 simulated were."""
+"""Probability that an independent crowd is above the limit by the gamma distribution; 24 of 5,084 simulated were."""
 FEWEST_WORKERS, MOST_WORKERS = 4, 20
 """Three workers have as many parameters as agreements. All pairs are compared on every task, hence the most."""
 MOST_LABELS = 20_000
@@ -63,8 +63,8 @@ CO_LABELS = 20
 """Common tasks a pair needs to be counted."""
 DRAWN_TASKS = 2_000
 """Tasks drawn from the model, at least: covariances to a few percent."""
-STEPS, STILL = 30, 1e-4
-"""Most steps of EM, and the change of a probability below which they end."""
+MAX_ITER, TOL = 30, 1e-4
+"""Most EM iterations, and the change of a probability below which they end."""
 
 Codes = NDArray[np.int8]
 Counts = NDArray[np.int64]
@@ -122,30 +122,30 @@ def joint_agreement(labels: CodedLabels, mixture: Mixture) -> JointAgreement | N
     if given is None:
         return None
     workers = np.argsort(np.array([str(name) for name in labels.worker_names]), kind="stable")
-    patterns, counts = _patterns(given[:, workers], K)
-    labelled = patterns >= 0
+    unique_rows, counts = _unique_rows(given[:, workers], K)
+    labelled = unique_rows >= 0
     left, right = np.triu_indices(n_workers, 1)
-    met = counts @ (labelled[:, left] & labelled[:, right]) >= CO_LABELS
-    if met.sum() < FEWEST_WORKERS:
+    tested = counts @ (labelled[:, left] & labelled[:, right]) >= CO_LABELS
+    if tested.sum() < FEWEST_WORKERS:
         return None
-    model = _climbed(_Model(mixture.weights, unstack_confusions(mixture)[workers]), patterns, counts)
-    z, covariance = _residuals(model, patterns, counts, left[met], right[met])
-    return _tested(z, covariance, left[met], right[met], n_workers)
+    model = _refined(_Model(mixture.weights, unstack_confusions(mixture)[workers]), unique_rows, counts)
+    z, covariance = _residuals(model, unique_rows, counts, left[tested], right[tested])
+    return _tested(z, covariance, left[tested], right[tested], n_workers)
 
 
 def _matrix(labels: CodedLabels) -> Codes | None:
     """Labels as a matrix (labelled tasks, workers), -1 where there is none; None if someone answered a task twice."""
-    parts = []
+    matrices = []
     for block in labels.blocks():
         if block.answer_of() is not None:
             return None
-        part = np.full((block.n_rows, labels.n_workers), -1, np.int8)
-        part[block.task_of(), block.workers] = block.given
-        parts.append(part[(part >= 0).any(axis=1)])
-    return np.concatenate(parts) if parts else None
+        block_matrix = np.full((block.n_rows, labels.n_workers), -1, np.int8)
+        block_matrix[block.task_of(), block.workers] = block.given
+        matrices.append(block_matrix[(block_matrix >= 0).any(axis=1)])
+    return np.concatenate(matrices) if matrices else None
 
 
-def _patterns(given: Codes, n_classes: int) -> tuple[Codes, Counts]:
+def _unique_rows(given: Codes, n_classes: int) -> tuple[Codes, Counts]:
     """Unique rows, in an order of their own, and how often each occurs."""
     key = (given + np.int64(1)) @ (n_classes + 1) ** np.arange(given.shape[1])  # below 2⁶³ up to MOST_PARAMETERS
     _, first, counts = np.unique(key, return_index=True, return_counts=True)
@@ -156,22 +156,24 @@ def _indicators(given: Codes, n_classes: int) -> Floats:
     return np.asarray(given[:, :, None] == np.arange(n_classes), np.float64)
 
 
-def _climbed(model: _Model, patterns: Codes, counts: Counts) -> _Model:
+def _refined(model: _Model, unique_rows: Codes, counts: Counts) -> _Model:
     """EM on these labels, from the model on."""
     K = len(model.weights)
-    seen = _indicators(patterns, K).reshape(len(patterns), -1)
-    for _ in range(STEPS):
+    seen = _indicators(unique_rows, K).reshape(len(unique_rows), -1)
+    for _ in range(MAX_ITER):
         own = model.posterior(seen) * counts[:, None]
         table = (seen.T @ own).reshape(-1, K, K).transpose(0, 2, 1) + PROBABILITY_FLOOR
         new = _Model(own.sum(axis=0) / counts.sum(), table / table.sum(axis=2, keepdims=True))
         change = np.abs(new.confusions - model.confusions).max()
         model = new
-        if change < STILL:
+        if change < TOL:
             break
     return model
 
 
-def _residuals(model: _Model, patterns: Codes, counts: Counts, left: Indices, right: Indices) -> tuple[Floats, Floats]:
+def _residuals(
+    model: _Model, unique_rows: Codes, counts: Counts, left: Indices, right: Indices
+) -> tuple[Floats, Floats]:
     """z of every pair and its covariance under the model."""
     n = int(counts.sum())
     expected = np.einsum("k,mkg,jkg->mj", model.weights, model.confusions, model.confusions)[left, right]
@@ -180,18 +182,18 @@ def _residuals(model: _Model, patterns: Codes, counts: Counts, left: Indices, ri
         a, b = codes[:, left], codes[:, right]
         return np.where((a >= 0) & (b >= 0), (a == b) - expected, 0.0)
 
-    labelled = np.repeat(patterns >= 0, counts, axis=0)
+    labelled = np.repeat(unique_rows >= 0, counts, axis=0)
     labelled = labelled[np.lexsort(labelled.T)]
     drawn = model.draw(np.tile(labelled, (-(-DRAWN_TASKS // n), 1)), np.random.default_rng(0))
     n_drawn = len(drawn)
-    drawn, times = _patterns(drawn, len(model.weights))
+    drawn, times = _unique_rows(drawn, len(model.weights))
     root = np.sqrt(times)[:, None]
     s, scores = beyond(drawn) * root, model.scores(drawn) * root
     slope = np.linalg.pinv(scores.T @ scores, rcond=1e-8, hermitian=True) @ (scores.T @ s)
     deviation = np.sqrt(np.maximum(np.square(s).sum(axis=0) * (n / n_drawn), PROBABILITY_FLOOR))
     left_over = (s - scores @ slope) / deviation
     covariance = left_over.T @ left_over * (n / max(n_drawn - scores.shape[1], 1))
-    return counts @ (beyond(patterns) - model.scores(patterns) @ slope) / deviation, covariance
+    return counts @ (beyond(unique_rows) - model.scores(unique_rows) @ slope) / deviation, covariance
 
 
 def _tested(z: Floats, covariance: Floats, left: Indices, right: Indices, n_workers: int) -> JointAgreement:

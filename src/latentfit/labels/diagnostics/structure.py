@@ -1,6 +1,6 @@
-"""What the pattern of the labels allows before any accuracy matters: who shares tasks, which classes are there.
+"""Checks of the design of the labels, before any accuracy matters: who shares tasks, which classes exist.
 
-Each function adds its quantities and doubts to an `Examiner`.
+Each function adds its quantities and findings to an `Examiner`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.labels.data.labels import CodedLabels, Labels
-from latentfit.labels.data.stored import share_of_tasks
+from latentfit.labels.data.stored import sample_fraction
 from latentfit.labels.diagnostics.duplicates import pairs_within_reach
 from latentfit.labels.init.designated import reachable
 from latentfit.labels.moments import CoLabelGraph, co_label_graph
 
-PART_SHARE = 0.02
-"""Labels that may lie outside the main part of the crowd before it is mentioned."""
+COMPONENT_FRACTION = 0.02
+"""Labels that may lie outside the largest component before it is reported."""
 MOST_WORKERS = 2_000
 """Workers for whom reachable co-occurrences are counted: the cost is cubic."""
 KNOWN_TASKS = 10
-"""Known answers a class from which the workers of a part are learnt without one another."""
+"""Known answers per class from which the workers of a component are estimated independently."""
 TABLE_CELLS = 50_000_000
 """Cells of two-way tables tested for any relation at all."""
 SHOWN = 5
@@ -34,62 +34,62 @@ SHOWN = 5
 
 
 def examine_graph(examiner: Examiner, labels: CodedLabels, graph: CoLabelGraph, pairs: PairCounts | None) -> bool:
-    """What the co-label graph allows; false when no two labels meet."""
-    per_part = np.bincount(graph.component, labels.per_worker, graph.n_components).astype(np.int64)
+    """What the co-label graph allows; false when no task has two labels."""
+    per_component = np.bincount(graph.component, labels.per_worker, graph.n_components).astype(np.int64)
     total = max(labels.n_labels, 1)
-    largest = float(per_part.max(initial=0)) / total
-    taught = taught_parts(labels, graph)
-    untaught = float(per_part[~taught].sum()) / total
-    open_share = float(per_part[~graph.determined & ~taught].sum()) / total
-    n_parts, active = int((per_part > 0).sum()), int((labels.per_worker > 0).sum())
-    examiner.quantities |= {"n_parts": n_parts, "largest_part": largest, "undetermined_labels": open_share}
-    examiner.quantities["taught_labels"] = 1 - untaught
+    largest = float(per_component.max(initial=0)) / total
+    with_gold = components_with_gold(labels, graph)
+    without_gold = float(per_component[~with_gold].sum()) / total
+    undetermined = float(per_component[~graph.determined & ~with_gold].sum()) / total
+    n_components, active = int((per_component > 0).sum()), int((labels.per_worker > 0).sum())
+    examiner.quantities |= {"n_parts": n_components, "largest_part": largest, "undetermined_labels": undetermined}
+    examiner.quantities["taught_labels"] = 1 - without_gold
     examiner.quantities |= missing_blocks(pairs)
-    if untaught and not any((np.diff(block.offsets) > 1).any() for block in labels.blocks()):
+    if without_gold and not any((np.diff(block.offsets) > 1).any() for block in labels.blocks()):
         examiner.doubt(
             "not identifiable",
             "No task has labels of two workers, so nothing tells a right label from a wrong one; ask at least "
             "three workers about the same tasks.",
         )
         return False
-    if untaught and active < 3:
+    if without_gold and active < 3:
         examiner.doubt(
             "not identifiable",
             "Only two workers share tasks: when they disagree nothing says who is right; ask a third worker "
             "about the same tasks.",
         )
         return True
-    if open_share > 0.5:
+    if undetermined > 0.5:
         examiner.doubt(
             "not identifiable",
-            f"{open_share:.0%} of the labels come from workers whose common tasks form no odd cycle (such as "
+            f"{undetermined:.0%} of the labels come from workers whose common tasks form no odd cycle (such as "
             "three workers, each two of whom share tasks), so many different answers fit them equally well; "
             "give some tasks to three workers or more.",
         )
-    elif open_share > PART_SHARE:
+    elif undetermined > COMPONENT_FRACTION:
         examiner.doubt(
             "caution",
-            f"{open_share:.0%} of the labels come from workers whose common tasks form no odd cycle; the "
+            f"{undetermined:.0%} of the labels come from workers whose common tasks form no odd cycle; the "
             "quality of these workers is not determined: give some of their tasks to a third worker.",
         )
-    if min(1 - largest, untaught) > PART_SHARE:
+    if min(1 - largest, without_gold) > COMPONENT_FRACTION:
         examiner.doubt(
             "caution",
-            f"The crowd falls into {n_parts} parts that share no task (the largest holds {largest:.0%} of the "
+            f"The crowd falls into {n_components} parts that share no task (the largest holds {largest:.0%} of the "
             "labels), so their workers cannot be compared and each part may name the classes its own way; let "
             "workers of different parts label the same tasks.",
         )
     return True
 
 
-def taught_parts(labels: CodedLabels, graph: CoLabelGraph) -> NDArray[np.bool_]:
-    """Parts of the crowd (n_components,) with enough known answers: these say who is right, and name the classes."""
+def components_with_gold(labels: CodedLabels, graph: CoLabelGraph) -> NDArray[np.bool_]:
+    """Components (n_components,) with enough known answers to identify their workers and classes."""
     tasks = np.zeros(graph.n_components, np.int64)
     for block in labels.blocks() if labels.has_gold else ():
         assert block.gold is not None
         first = block.offsets[:-1][(block.gold >= 0) & (np.diff(block.offsets) > 0)]
-        part = graph.component[block.workers[first]]  # which is that of all workers of the task
-        tasks += np.bincount(part, minlength=graph.n_components)
+        component = graph.component[block.workers[first]]  # which is that of all workers of the task
+        tasks += np.bincount(component, minlength=graph.n_components)
     return np.asarray(tasks >= KNOWN_TASKS * labels.n_classes)
 
 
@@ -101,7 +101,7 @@ def examine_structure(labels: CodedLabels, graph: CoLabelGraph) -> Examination:
 
 
 def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:
-    """Share of co-occurrences R_mj not observed, the diagonal included, before and after (7)–(8) of the crowd paper."""
+    """Proportion of co-occurrences R_mj not observed, diagonal included, before and after (7)–(8)."""
     if pairs is None or pairs.n_columns > MOST_WORKERS:
         return {"missing_blocks": None, "missing_blocks_imputed": None}
     observed = pairs.met()
@@ -110,22 +110,22 @@ def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:
 
 
 def examine_classes(
-    examiner: Examiner, labels: CodedLabels, believe: Callable[[Labels], Floats], pairs: PairCounts | None
+    examiner: Examiner, labels: CodedLabels, posterior_of: Callable[[Labels], Floats], pairs: PairCounts | None
 ) -> None:
-    """Do the labels have a common cause, and is every class one? `believe` gives the model's own posterior."""
-    overall, found = crowd_support(labels), class_support(labels, believe)
+    """Do the labels have a common cause, and is every class one? `posterior_of` gives the model's own posterior."""
+    overall, class_tests = crowd_support(labels), class_support(labels, posterior_of)
     examiner.quantities |= {
         "support": overall,
-        "class_support": dict(zip(map(str, labels.class_names.tolist()), found.support.tolist(), strict=True)),
-        "class_support_tasks": found.share,
+        "class_support": dict(zip(map(str, labels.class_names.tolist()), class_tests.support.tolist(), strict=True)),
+        "class_support_tasks": class_tests.fraction,
     }
     if overall < LEAST_SUPPORT:
-        _doubt_cause(examiner, overall, pairs)
+        _report_common_cause(examiner, overall, pairs)
     elif labels.n_classes > 2:  # of two classes one is what the other is not: the crowd's support is theirs
-        _doubt_classes(examiner, labels, found)
+        _report_classes(examiner, labels, class_tests)
 
 
-def _doubt_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -> None:
+def _report_common_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -> None:
     small = pairs is not None and len(pairs.observed[2]) * int(pairs.first[1]) ** 2 <= TABLE_CELLS
     related = tables_related(pairs) if pairs is not None and small else None
     examiner.quantities["relation"] = related
@@ -133,7 +133,7 @@ def _doubt_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -
     if examiner.quantities.get("taught_labels") == 1:
         examiner.doubt(
             "caution",
-            f"Workers do not agree more than their habits make them {seen}: what is believed of them rests on the "
+            f"Workers do not agree more than their habits make them {seen}: their accuracies rest on the "
             "known answers alone; make the question clearer, or ask other workers.",
         )
     elif related is not None and related < LEAST_SUPPORT:
@@ -150,26 +150,26 @@ def _doubt_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -
         )
 
 
-def _doubt_classes(examiner: Examiner, labels: CodedLabels, found: ClassSupport) -> None:
-    weak, names = np.flatnonzero(found.support < LEAST_SUPPORT), labels.class_names
-    blurred = [f"{spell(names[h])} and {spell(names[found.twin[h]])}" for h in weak if found.twin[h] >= 0]
+def _report_classes(examiner: Examiner, labels: CodedLabels, class_tests: ClassSupport) -> None:
+    weak, names = np.flatnonzero(class_tests.support < LEAST_SUPPORT), labels.class_names
+    blurred = [f"{spell(names[h])} and {spell(names[class_tests.twin[h]])}" for h in weak if class_tests.twin[h] >= 0]
     if blurred:
         examiner.doubt(
             "caution",
             f"Too few tasks show that some classes differ ({listed(blurred)}): workers give either label much as "
             "if at random; explain the difference to them, merge the classes, or buy more labels.",
         )
-    alone = [spell(names[h]) for h in weak if found.twin[h] < 0]
+    alone = [spell(names[h]) for h in weak if class_tests.twin[h] < 0]
     if alone:
         examiner.doubt(
             "caution",
-            f"Some classes are too rare to verify ({listed(alone)}): fewer than {LEAST_SUPPORT**2:.0f} tasks speak for "
+            f"Some classes are too rare to verify ({listed(alone)}): fewer than {LEAST_SUPPORT**2:.0f} tasks support "
             "them; add tasks of these classes, or check by hand that their labels are no mistakes.",
         )
 
 
 def spell(name: Any) -> str:
-    """A user's name for a class or worker, in quotes if it is a word."""
+    """A user's name for a class or worker, in quotes if it is text."""
     return repr(name.item() if isinstance(name, np.generic) else name)
 
 
@@ -180,9 +180,9 @@ def listed(names: list[str]) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Do the labels say anything about the tasks, and is every class really there?
+# Do the labels depend on the tasks, and is every class supported by them?
 #
-# If the labels of a task tell nothing about its class, what two workers say about it is unrelated. With e_m the
+# If the labels of a task do not depend on its class, what two workers say about it is unrelated. With e_m the
 # deviation of worker m's label from what m usually says,
 #
 # .. math:: x_n = \sum_{m < j} e_m e_j
@@ -192,14 +192,14 @@ def listed(names: list[str]) -> str:
 # *support* is then about the square root of their number. Support below `LEAST_SUPPORT` is what nothing looks
 # like; above, it is what some sixteen tasks or more agree on.
 #
-# For one class h, "usually" means: what m says on tasks of the other classes. A class that is not there, or
-# that workers cannot tell from another one, has no support, however sure a fitted model may be of it: more
+# For one class h, "usually" means: what m says on tasks of the other classes. A class that does not exist, or
+# that workers cannot distinguish from another one, has no support, however sure a fitted model may be of it: more
 # classes always fit better, products of residuals of different workers do not care.
 
 LEAST_SUPPORT = 4.0
 """Four standard deviations: no crowd without a common cause gets there, and sixteen clear tasks do."""
 SHRINK = 1.0
-"""Pseudo-labels that draw what a worker usually says to what the crowd does: one label is no habit."""
+"""Pseudo-labels that shrink a worker's label proportions towards the crowd's."""
 TEST_WORK = 20_000_000
 """Labels · K looked at by the tests of classes; larger crowds are tested on a sample of their tasks."""
 MOST_WEAK = 10
@@ -212,11 +212,11 @@ TABLE_TASKS = 10
 
 @dataclass(frozen=True)
 class ClassSupport:
-    """Support (K,) of every class, for one without the class it is taken for or -1, and the share of tasks."""
+    """Support (K,) of every class, the class an unsupported one is confused with or -1, and the fraction of tasks."""
 
     support: Floats
     twin: NDArray[np.int64]
-    share: float
+    fraction: float
 
 
 def support_of(values: Floats) -> float:
@@ -225,7 +225,7 @@ def support_of(values: Floats) -> float:
 
 
 def ratio(total: float, squares: float) -> float:
-    """The same from both sums."""
+    """The same from Σ x and Σ x²."""
     norm = float(np.sqrt(squares))
     return total / norm if norm > 0 else 0.0
 
@@ -258,19 +258,19 @@ def crowd_support(labels: CodedLabels) -> float:
 
 
 def habits(counts: Floats) -> Floats:
-    """Shares of each row (worker, label), drawn by `SHRINK` labels to the shares of all."""
+    """Label proportions (worker, label), shrunk by `SHRINK` labels towards those of all."""
     overall = counts.sum(axis=0) / max(float(counts.sum()), 1.0)
     return np.asarray((counts + SHRINK * overall) / (counts.sum(axis=1, keepdims=True) + SHRINK))
 
 
-def class_support(labels: CodedLabels, believe: Callable[[Labels], Floats]) -> ClassSupport:
-    """Support of every class against the others explaining its labels; `believe` knows the posterior of any tasks.
+def class_support(labels: CodedLabels, posterior_of: Callable[[Labels], Floats]) -> ClassSupport:
+    """Support of every class against the others explaining its labels; `posterior_of` knows the posterior of any tasks.
 
-    The weakest class goes first and its tasks to the others, until all that are left have support: a class
-    that is not there could otherwise stand in for one that is.
+    The weakest class is removed first and its tasks go to the others, until all that are left have support: a class
+    that does not exist could otherwise replace one that does.
     """
-    labels, share = tested_tasks(labels, labels.n_classes)
-    K, posterior = labels.n_classes, believe(labels)
+    labels, fraction = tested_tasks(labels, labels.n_classes)
+    K, posterior = labels.n_classes, posterior_of(labels)
     left, support, twin = np.ones(K, bool), np.full(K, np.inf), np.full(K, -1)
     for _ in range(MOST_WEAK):
         for h in np.flatnonzero(left):
@@ -280,7 +280,7 @@ def class_support(labels: CodedLabels, believe: Callable[[Labels], Floats]) -> C
             break
         left[weakest] = False
         twin[weakest] = _twin_of(labels, posterior, weakest, left)
-    return ClassSupport(support, twin, share)
+    return ClassSupport(support, twin, fraction)
 
 
 def _given_to(posterior: Floats, classes: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -291,32 +291,32 @@ def _given_to(posterior: Floats, classes: NDArray[np.bool_]) -> NDArray[np.intp]
 def _support_of_class(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_]) -> float:
     """Each task goes to its likeliest other class; who says h there is counted anew, residuals multiplied."""
     M, K = labels.n_workers, labels.n_classes
-    task, says = labels.task_of(), labels.given == h
+    task, gives_h = labels.task_of(), labels.given == h
     others = left & (np.arange(K) != h)
     at = labels.workers.astype(np.int64) * K + _given_to(posterior, others)[task]  # worker and class
     seen = np.bincount(at, minlength=M * K).reshape(M, K)
-    said_h = np.bincount(at, says, M * K).reshape(M, K)
-    overall = said_h.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-    usual = (said_h + SHRINK * overall) / (seen + SHRINK)  # P(m says h | class)
-    return support_of(products(task, labels.n_rows, says - usual.ravel()[at], labels.answer_of()))
+    gave_h = np.bincount(at, gives_h, M * K).reshape(M, K)
+    overall = gave_h.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    usual = (gave_h + SHRINK * overall) / (seen + SHRINK)  # P(m says h | class)
+    return support_of(products(task, labels.n_rows, gives_h - usual.ravel()[at], labels.answer_of()))
 
 
 def _twin_of(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_]) -> int:
     """The class on whose tasks workers say h nearly as often as its own name, or -1."""
     K = labels.n_classes
     at = _given_to(posterior, left)[labels.task_of()] * K + labels.given
-    said = np.bincount(at, minlength=K * K).reshape(K, K)  # (class, label)
-    ratio = np.where(left, said[:, h] / np.maximum(said.diagonal(), 1), 0.0)
+    given = np.bincount(at, minlength=K * K).reshape(K, K)  # (class, label)
+    ratio = np.where(left, given[:, h] / np.maximum(given.diagonal(), 1), 0.0)
     best = int(np.argmax(ratio))
     return best if ratio[best] >= TWIN_RATIO else -1
 
 
 def tested_tasks(labels: CodedLabels, work_per_label: int) -> tuple[Labels, float]:
-    """As many tasks as `TEST_WORK` allows, chosen by hash, and the share of tasks kept."""
-    share = TEST_WORK / max(labels.n_labels * work_per_label, 1)
-    if share >= 1:
-        return labels.piece(0, labels.n_rows), 1.0
-    return share_of_tasks(labels, share, 0), share
+    """As many tasks as `TEST_WORK` allows, chosen by hash, and the fraction of tasks used."""
+    fraction = TEST_WORK / max(labels.n_labels * work_per_label, 1)
+    if fraction >= 1:
+        return labels.task_slice(0, labels.n_rows), 1.0
+    return sample_fraction(labels, fraction, 0), fraction
 
 
 def tables_related(pairs: PairCounts) -> float:
@@ -325,10 +325,10 @@ def tables_related(pairs: PairCounts) -> float:
     Pearson's χ² of every pair with enough common tasks, summed. Workers who mislead consistently are related.
     """
     sizes = pairs.observed[2]
-    kept = sizes >= TABLE_TASKS
-    if not kept.any():
+    tested = sizes >= TABLE_TASKS
+    if not tested.any():
         return 0.0
-    counts = pairs.blocks()[kept].astype(np.float64)
+    counts = pairs.blocks()[tested].astype(np.float64)
     total = counts.sum(axis=(1, 2))
     rows, columns = counts.sum(axis=2), counts.sum(axis=1)
     expected = rows[:, :, None] * columns[:, None, :] / total[:, None, None]
@@ -340,12 +340,12 @@ def tables_related(pairs: PairCounts) -> float:
 
 
 # -----------------------------------------------------------------------------
-# Who met whom in a crowd: tasks that two workers both labelled, and the pairs that nothing connects.
+# Co-annotation: tasks that two workers both labelled, and the pairs that no chain of common tasks connects.
 
 
 @dataclass(frozen=True)
-class Meetings:
-    """Workers with most labels, part by part: tasks in common (w, w), and whether a chain of common tasks connects.
+class CoAnnotation:
+    """Workers with most labels, by component: tasks in common (w, w), and whether a chain of common tasks connects.
 
     `n_pairs` of all workers have a task in common.
     """
@@ -356,23 +356,23 @@ class Meetings:
     reached: NDArray[np.bool_]
 
 
-def meetings(data: CodedLabels, most: int) -> Meetings | None:
-    """Who met whom among the busiest workers; None where there are too many pairs to count."""
+def co_annotation(data: CodedLabels, max_workers: int) -> CoAnnotation | None:
+    """Co-annotation of the workers with most labels; None where there are too many pairs to count."""
     pairs = pairs_within_reach(data)
     if pairs is None:
         return None
-    part = co_label_graph(data).component
-    kept = np.argsort(-data.per_worker, kind="stable")[:most]
-    kept = kept[np.argsort(part[kept], kind="stable")]
+    component = co_label_graph(data).component
+    shown = np.argsort(-data.per_worker, kind="stable")[:max_workers]
+    shown = shown[np.argsort(component[shown], kind="stable")]
     place = np.full(data.n_workers, -1)
-    place[kept] = np.arange(len(kept))
+    place[shown] = np.arange(len(shown))
     left, right, common = pairs.observed
     inside = (place[left] >= 0) & (place[right] >= 0)
-    matrix = np.zeros((len(kept), len(kept)), np.int64)
+    matrix = np.zeros((len(shown), len(shown)), np.int64)
     rows, columns = place[left[inside]], place[right[inside]]
     matrix[rows, columns] = matrix[columns, rows] = common[inside]
     if data.n_workers <= MOST_WORKERS:  # what leads from one to another may lead over workers not shown
-        reached = reachable(pairs.met())[np.ix_(kept, kept)]
+        reached = reachable(pairs.met())[np.ix_(shown, shown)]
     else:
-        reached = part[kept][:, None] == part[kept][None]
-    return Meetings(len(common), kept, matrix, reached)
+        reached = component[shown][:, None] == component[shown][None]
+    return CoAnnotation(len(common), shown, matrix, reached)

@@ -1,16 +1,16 @@
 """Can the consensus of this crowd be trusted? The verdict on label data, with the numbers behind it.
 
-`not identifiable` when the labels fit a whole family of answers: nobody shares a task, only two workers, no
+`not identifiable` when the labels fit a family of answers: nobody shares a task, only two workers, no
 odd cycle of workers, or labels that are unrelated to one another. `caution` when the answer rests on
-something thin: parts that share no task, classes nobody tells apart or that hardly occur, fewer than three
-labels a task, workers with a handful of labels, workers who agree more than the model explains, a crowd mostly
+weak evidence: components that share no task, classes nobody distinguishes or that hardly occur, fewer than three
+labels per task, workers with a handful of labels, workers who agree more than the model explains, a crowd mostly
 of guessers, a consensus that often hinges on one label, EM cut short. Else `trusted`.
 
-What no data can show is assumed: that workers with a say are right more often than wrong. A crowd whose
+What no data can show is assumed: that decisive workers are right more often than wrong. A crowd whose
 majority misleads the same way gives the same labels as an honest one with the classes renamed.
 
 Cost is linear in the labels. What needs the list of worker pairs, or grows with the cube of something, is
-computed when it is affordable (bounds are named beside each) and is None otherwise.
+computed when it is affordable (each has a named bound) and is None otherwise.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from latentfit.labels.diagnostics.duplicates import agreements, expected_agreeme
 from latentfit.labels.diagnostics.joint_agreement import joint_agreement
 from latentfit.labels.diagnostics.structure import examine_classes, examine_graph, listed, spell
 from latentfit.labels.diagnostics.workers import Judged, WorkerQuality, examine_repeats, own_posterior, worker_quality
-from latentfit.labels.init.votes import sums_of
+from latentfit.labels.init.votes import sufficient_statistics
 from latentfit.labels.moments import CoLabelGraph
 
-Believed = Callable[[int, Labels], Floats]
+BlockPosterior = Callable[[int, Labels], Floats]
 
 LABELS_PER_TASK = 3
-"""With fewer labels a task, consensus is mostly one worker against another."""
+"""With fewer labels per task, consensus is mostly one worker against another."""
 LABELS_PER_WORKER = 10
 """Half of the labels should come from workers with at least so many: fewer do not show who is good."""
 COPIED_LABELS = 0.2
-"""Share of the labels of workers who say the same or agree beyond the model: above, a vote is no longer a vote."""
+"""Proportion of labels by near-duplicate or dependent workers above which the vote is not independent."""
 OVERRULING_LABELS = 0.1
-"""Share of the labels of workers who overrule the others: what they say is the consensus of all their tasks."""
+"""Proportion of labels by workers who overrule the others: what they say is the consensus of all their tasks."""
 IDLE_LABELS = 0.5
-"""Share of the labels that guessing, constant and adversarial workers may hold."""
+"""Proportion of labels that guessing, constant and adversarial workers may hold."""
 UNEXPLAINED = 0.15
-"""Agreement the model leaves unexplained, as a share of what it could be; sound real crowds reach 0.1."""
+"""Agreement the model leaves unexplained, as a proportion of its maximum; sound real crowds reach 0.1."""
 MODEL_WORK = 300_000_000
 """Rows of H · K² up to which its singular values are computed: a few seconds."""
 EXPECTED_ERROR = 0.15
-"""Share of wrong answers that the model itself may expect."""
+"""Proportion of wrong answers that the model itself may expect."""
 
 
 def examine_labels(
@@ -61,7 +61,7 @@ def examine_labels(
     mixture: Mixture,
     *,
     graph: CoLabelGraph,
-    believed: Believed,
+    block_posterior: BlockPosterior,
     converged: bool,
     memory: int | None = None,
     quality: WorkerQuality | None = None,
@@ -72,14 +72,14 @@ def examine_labels(
     ----------
     labels, mixture, graph :
         The labels, the fitted model with class k standing for label k, the co-label graph.
-    believed : function of the number of a block's first task, and the block
-        What is believed of its tasks (n, K); may be cooled.
+    block_posterior : callable
+        From the index of a block's first task, and the block, to the posterior of its tasks (n, K); may be tempered.
     converged : bool
         Whether EM reached its tolerance.
     memory : int, optional
         Bytes the list of worker pairs may take.
     quality : WorkerQuality, optional
-        When already at hand.
+        Worker quality, if already computed.
     """
     examiner = Examiner()
     judged = Judged(labels, mixture)
@@ -93,7 +93,7 @@ def examine_labels(
     _examine_workers(examiner, labels, mixture, quality, pairs)
     _examine_jointly(examiner, labels, mixture)
     examine_repeats(examiner, labels, mixture)
-    _examine_consensus(examiner, judged, believed)
+    _examine_consensus(examiner, judged, block_posterior)
     _examine_model(examiner, labels, mixture, pairs)
     examiner.doubt_stopped(converged)
     return examiner.conclude()
@@ -119,7 +119,7 @@ def _examine_sizes(examiner: Examiner, labels: CodedLabels) -> None:
         only = spell(labels.class_names[0]) if labels.n_classes else "missing"
         examiner.doubt(
             "caution",
-            f"Every label is {only}, so there is nothing to tell apart; check the label column, or add tasks of "
+            f"Every label is {only}, so there are no classes to distinguish; check the label column, or add tasks of "
             "another class.",
         )
     if mean < LABELS_PER_TASK:
@@ -140,27 +140,27 @@ def _examine_workers(
     examiner: Examiner, labels: CodedLabels, mixture: Mixture, quality: WorkerQuality, pairs: PairCounts | None
 ) -> None:
     kinds = np.array([str(flag).split(" ")[0] for flag in quality.flag], object)
-    share = {
+    fraction = {
         kind: float(quality.n_labels[kinds == kind].sum()) / max(labels.n_labels, 1)
         for kind in ("few", "guessing", "constant", "adversarial", "says", "agrees", "overrules")
     }
     unexplained = None if pairs is None else unexplained_agreement(mixture, pairs)
     examiner.quantities |= {
-        "flagged_workers": {kind: int((kinds == kind).sum()) for kind in share},
-        "flagged_labels": share,
+        "flagged_workers": {kind: int((kinds == kind).sum()) for kind in fraction},
+        "flagged_labels": fraction,
         "unexplained_agreement": unexplained,
     }
-    if share["says"] + share["agrees"] >= COPIED_LABELS:
-        _doubt_alike(examiner, labels, kinds, share)
-    if share["overrules"] >= OVERRULING_LABELS:
+    if fraction["says"] + fraction["agrees"] >= COPIED_LABELS:
+        _report_dependence(examiner, labels, kinds, fraction)
+    if fraction["overrules"] >= OVERRULING_LABELS:
         names = listed([spell(labels.worker_names[m]) for m in np.flatnonzero(kinds == "overrules")])
         examiner.doubt(
             "caution",
-            f"On the tasks of workers with {share['overrules']:.0%} of the labels ({names}) the others look far worse "
-            "than on other tasks: either these tasks are harder, or those workers have a common source and the "
+            f"On the tasks of workers with {fraction['overrules']:.0%} of the labels ({names}) the others look far "
+            "worse than on other tasks: either these tasks are harder, or those workers have a common source and the "
             "consensus follows it; check some of the tasks by hand.",
         )
-    idle = share["guessing"] + share["constant"] + share["adversarial"]
+    idle = fraction["guessing"] + fraction["constant"] + fraction["adversarial"]
     if idle >= IDLE_LABELS:
         examiner.doubt(
             "caution",
@@ -177,57 +177,60 @@ def _examine_workers(
 
 def _examine_jointly(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -> None:
     """Agreement beyond the model over all workers: with few tasks no single pair shows it."""
-    found = joint_agreement(labels, mixture)
-    examiner.quantities["joint_agreement"] = None if found is None else {"value": found.value, "limit": found.limit}
-    if found is not None and found.beyond:
+    result = joint_agreement(labels, mixture)
+    examiner.quantities["joint_agreement"] = None if result is None else {"value": result.value, "limit": result.limit}
+    if result is not None and result.beyond:
         examiner.doubt(
             "caution",
             "Workers agree with one another more than the model explains (sum of squared positive residuals over "
-            f"triples {found.value:.1f}, limit {found.limit:.1f}); they may share a source, and the consensus may "
+            f"triples {result.value:.1f}, limit {result.limit:.1f}); they may share a source, and the consensus may "
             "follow it: check some tasks by hand, or ask workers from elsewhere.",
         )
 
 
-def _doubt_alike(examiner: Examiner, labels: CodedLabels, kinds: NDArray[Any], share: dict[str, float]) -> None:
+def _report_dependence(
+    examiner: Examiner, labels: CodedLabels, kinds: NDArray[Any], fraction: dict[str, float]
+) -> None:
     same, beyond = (
         [spell(labels.worker_names[m]) for m in np.flatnonzero(kinds == kind)] for kind in ("says", "agrees")
     )
     if same:
         examiner.doubt(
             "caution",
-            f"{len(same)} workers with {share['says']:.0%} of the labels say the same as another one, and no other two "
-            f"come near it ({listed(same)}); their agreement is no evidence: keep one of each group, and ask others.",
+            f"{len(same)} workers with {fraction['says']:.0%} of the labels say the same as another one, and no other "
+            f"two come near it ({listed(same)}); their agreement is no evidence: keep one of each group, and "
+            "ask others.",
         )
     if beyond:
         examiner.doubt(
             "caution",
-            f"{len(beyond)} workers with {share['agrees']:.0%} of the labels agree with one another more than the "
+            f"{len(beyond)} workers with {fraction['agrees']:.0%} of the labels agree with one another more than the "
             f"model explains ({listed(beyond)}): either they have a common source (a copy, a base model), or the "
             "others have one and the consensus follows it; check some tasks by hand to see which, or ask workers "
             "from elsewhere.",
         )
 
 
-def _examine_consensus(examiner: Examiner, judged: Judged, believed: Believed) -> None:
+def _examine_consensus(examiner: Examiner, judged: Judged, block_posterior: BlockPosterior) -> None:
     begin = tasks = hinging = 0
     unsure = 0.0
-    for block, found in judged:
+    for block, result in judged:
         labelled = np.diff(block.offsets) > 0
-        unsure += float((1 - believed(begin, block)[labelled].max(axis=1, initial=0.0)).sum())
-        hinging += int((np.bincount(block.task_of(), found.decisive, block.n_rows)[labelled] > 0).sum())
+        unsure += float((1 - block_posterior(begin, block)[labelled].max(axis=1, initial=0.0)).sum())
+        hinging += int((np.bincount(block.task_of(), result.decisive, block.n_rows)[labelled] > 0).sum())
         begin, tasks = begin + block.n_rows, tasks + int(labelled.sum())
     error, fragile = unsure / max(tasks, 1), hinging / max(tasks, 1)
     examiner.quantities |= {"expected_error": error, "fragile_tasks": fragile}
     if error > EXPECTED_ERROR:
         examiner.doubt(
             "caution",
-            f"By its own reckoning the consensus is wrong for {error:.0%} of the tasks, and for {fragile:.0%} one "
-            "label decides; buy labels for the tasks with the smallest margin.",
+            f"By the model's own estimate the consensus is wrong for {error:.0%} of the tasks, and for {fragile:.0%} "
+            "one label decides; buy labels for the tasks with the smallest margin.",
         )
 
 
 def _examine_model(examiner: Examiner, labels: CodedLabels, mixture: Mixture, pairs: PairCounts | None) -> None:
-    """The geometry of H, and what the theorems say at it."""
+    """The geometry of H, and the quantities of the theorems at it."""
     factor = theory.stacked_factor(mixture)
     examiner.quantities["confusion_error"] = confusion_error(labels, mixture)
     if factor.size * labels.n_classes > MODEL_WORK:
@@ -267,19 +270,19 @@ def split_half_noise(labels: CodedLabels, mixture: Mixture) -> float:
     Half the data have twice the variance, a difference of two halves four times: hence half the distance.
     """
     K = labels.n_classes
-    tasks, totals = np.zeros(2), np.zeros((2, K))
+    tasks, class_counts = np.zeros(2), np.zeros((2, K))
     tables = np.zeros((2, *mixture.table.shape))
     for block in labels.blocks():
         own = own_posterior(block, mixture)
         first_half = block_hashes(block, 0) < np.uint64(2**63)
         for at, half in enumerate((first_half, ~first_half)):
-            sums = sums_of(block.take(half), own[half])
+            stats = sufficient_statistics(block.take(half), own[half])
             tasks[at] += half.sum()
-            totals[at] += sums.totals
-            tables[at] += sums.table
+            class_counts[at] += stats.totals
+            tables[at] += stats.table
     halves = []
     for at in range(2):
-        weights = totals[at] / tasks[at] if tasks[at] else mixture.weights
+        weights = class_counts[at] / tasks[at] if tasks[at] else mixture.weights
         blocks = (tables[at] + mixture.table).reshape(-1, K, K)  # one pseudo-label per true class
         table = (blocks / blocks.sum(axis=1, keepdims=True)).reshape(-1, K)
         halves.append(table * np.sqrt(weights))

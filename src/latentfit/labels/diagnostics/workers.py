@@ -1,18 +1,18 @@
 r"""How good is each worker, how sure is that, and does anything look wrong.
 
-Accuracy is the chance to be right on a task of this crowd, Σ_k prior_k A_m[k, k]. Reading it off the fitted
-table would be vain: a worker's own label helped to decide what counts as right. So each label is judged by
+Accuracy is the probability of being right on a task of this crowd, Σ_k prior_k A_m[k, k]. Reading it off the fitted
+table would be circular: a worker's own label helped to decide what counts as right. So each label is judged by
 the other labels of its task alone. With r_n the probability, by the others, that the label is the truth, and
-w_n the chance of this label from a worker who is wrong,
+w_n the probability of this label from a worker who is wrong,
 
 .. math:: \ell(a) = \sum_n \log\bigl(a\, r_n + (1 - a)\, w_n\bigr) + \tfrac12 \log a(1 - a)
 
 is concave; its top is the accuracy (the last term is Jeffreys' prior). The information about a in uncertain
 truths is that of n_eff = I(a) a (1 − a) certain ones, and the interval is Jeffreys' for n_eff trials.
 
-All this takes the model at its word: workers err independently. Where they err together the consensus is too sure of
+All this assumes the model: workers err independently. Where they err together the consensus is too sure of
 itself, the exponent β of its probabilities is below one, and a worker who errs with the others looks better than it
-is. So the interval is drawn out downwards by the error that the tempered posterior of the worker's tasks admits beyond
+is. So the interval is extended downwards by the error that the tempered posterior of the worker's tasks admits beyond
 the untempered one: little on simulated crowds, on real ones a part of what is missing (docs/models/labels.md).
 """
 
@@ -32,24 +32,24 @@ from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, unstac
 from latentfit.core.verdict import Examiner, jeffreys
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data.labels import CodedLabels, Labels
-from latentfit.labels.diagnostics.duplicates import Alike, find_copies, pairs_within_reach
+from latentfit.labels.diagnostics.duplicates import DependentPairs, find_dependent_pairs, pairs_within_reach
 
 NUMBERS_AT_ONCE = 1 << 22
 """Size of the (labels, K) arrays held together: a million labels of four classes, 32 MB each."""
 NEWTON_STEPS = 12
-"""Enough for a concave function of one variable from any start; most workers are done after four."""
-STANDSTILL = 1e-6
+"""Enough for a concave function of one variable from any initial value; most workers need four."""
+TOLERANCE = 1e-6
 """Change of every accuracy at which Newton's method stops: far below what any interval shows."""
 COVERAGE = 0.95
 """What the intervals promise."""
 FEW_LABELS = 10
 """With fewer labels an interval spans half of all accuracies."""
-CONSTANT_CHANCE = 1e-3
-"""Called constant: a worker who tells classes apart like the crowd would say one label only this rarely."""
+CONSTANT_PROBABILITY = 1e-3
+"""Called constant: a worker who distinguishes classes like the crowd would give one label only this rarely."""
 BEYOND = "more than the model explains"
 OVERRULES = "overrules the others"
 UNSURE_WIDTH = 0.5
-"""A guesser is reported when surely less than this share of the way from guessing to perfect."""
+"""A guesser is reported when surely less than this fraction of the way from guessing to perfect."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class JudgedLabels:
     """Every label against what the other labels of its task say (labels,)."""
 
     right: Floats  # r_n: probability that the label is the truth
-    wrong: Floats  # w_n: chance of this label from a worker who is wrong
+    wrong: Floats  # w_n: probability of this label from a worker who is wrong
     decisive: NDArray[np.bool_]  # without this label the task's consensus would be another
 
 
@@ -72,15 +72,16 @@ class WorkerQuality:
     flag: NDArray[Any]
 
 
-def judge_labels(labels: Labels, mixture: Mixture, posterior: Floats, pattern: Floats | None = None) -> JudgedLabels:
+def judge_labels(labels: Labels, mixture: Mixture, posterior: Floats, errors: Floats | None = None) -> JudgedLabels:
     """Judge every label by the others; `posterior` (n, K) must be the mixture's own, not a tempered one.
 
-    Dividing a task's posterior by the chance of one label under each class takes that label out, and with it the other
-    answers of its worker to the task. `pattern` is the whole crowd's `error_pattern` when these are some of its tasks.
+    Dividing a task's posterior by the probability of one label under each class takes that label out, and with it the
+    other answers of its worker to the task. `errors` is the `error_distribution` of the crowd when `labels` are some
+    of its tasks.
     """
     n, K = labels.n_labels, labels.n_classes
     table = np.maximum(mixture.table, PROBABILITY_FLOOR)
-    slips = (error_pattern(labels, mixture) if pattern is None else pattern).T  # (given, true)
+    slips = (error_distribution(labels, mixture) if errors is None else errors).T  # (given, true)
     task, cell, answer = labels.task_of(), labels.cell_of(), labels.answer_of()
     if answer is not None:
         first = np.flatnonzero(np.diff(answer, prepend=-1))
@@ -90,38 +91,38 @@ def judge_labels(labels: Labels, mixture: Mixture, posterior: Floats, pattern: F
     right, wrong, decisive = np.empty(n), np.empty(n), np.empty(n, bool)
     step = max(NUMBERS_AT_ONCE // K, 1)
     for begin in range(0, n, step):
-        part = slice(begin, begin + step)
-        given = labels.given[part]
-        others = np.take(posterior, task[part], axis=0)  # take and einsum: several times faster on rows
-        others /= np.take(table, cell[part], axis=0)  # this short than [] and sum
-        decisive[part] = others.argmax(axis=1) != consensus[task[part]]
+        chunk = slice(begin, begin + step)
+        given = labels.given[chunk]
+        others = np.take(posterior, task[chunk], axis=0)  # take and einsum: several times faster on rows
+        others /= np.take(table, cell[chunk], axis=0)  # this short than [] and sum
+        decisive[chunk] = others.argmax(axis=1) != consensus[task[chunk]]
         total = np.einsum("nk->n", others)
-        right[part] = others[np.arange(len(given)), given] / total
-        wrong[part] = np.einsum("nk,nk->n", others, np.take(slips, given, axis=0)) / total if K > 1 else 1.0
+        right[chunk] = others[np.arange(len(given)), given] / total
+        wrong[chunk] = np.einsum("nk,nk->n", others, np.take(slips, given, axis=0)) / total if K > 1 else 1.0
     return JudgedLabels(right, wrong, decisive)
 
 
 class Judged:
     """Every label against the other labels of its task, block by block.
 
-    Kept for labels in memory; over labels in a file every walk judges them again, so that nothing grows with them.
+    Computed once for labels in memory; for labels in a file every iteration computes them again, in constant memory.
     """
 
     def __init__(self, labels: CodedLabels, mixture: Mixture) -> None:
         self.labels, self.mixture = labels, mixture
-        self.pattern = error_pattern(labels, mixture)
-        kept = isinstance(labels, Labels)
-        self._kept: list[tuple[Labels, JudgedLabels]] | None = list(self._walk()) if kept else None
+        self.errors = error_distribution(labels, mixture)
+        in_memory = isinstance(labels, Labels)
+        self._judged: list[tuple[Labels, JudgedLabels]] | None = list(self._walk()) if in_memory else None
 
     def __iter__(self) -> Iterator[tuple[Labels, JudgedLabels]]:
-        return self._walk() if self._kept is None else iter(self._kept)
+        return self._walk() if self._judged is None else iter(self._judged)
 
     def _walk(self) -> Iterator[tuple[Labels, JudgedLabels]]:
         for block in self.labels.blocks():
-            yield block, judge_labels(block, self.mixture, own_posterior(block, self.mixture), self.pattern)
+            yield block, judge_labels(block, self.mixture, own_posterior(block, self.mixture), self.errors)
 
 
-def error_pattern(labels: CodedLabels, mixture: Mixture) -> Floats:
+def error_distribution(labels: CodedLabels, mixture: Mixture) -> Floats:
     """What the crowd says when it is wrong (true, given): rows sum to one, the diagonal is zero."""
     K = labels.n_classes
     pooled = np.einsum("m,mkg->kg", labels.per_worker.astype(np.float64), unstack_confusions(mixture))
@@ -130,7 +131,7 @@ def error_pattern(labels: CodedLabels, mixture: Mixture) -> Floats:
 
 
 def own_posterior(labels: Labels, mixture: Mixture) -> Floats:
-    """The mixture's posterior (n, K), neither cooled nor tempered; known answers are certain."""
+    """The mixture's posterior (n, K), not tempered; known answers are certain."""
     posterior, _ = posterior_of(MemoryEngine(labels), mixture)
     if labels.gold is not None:
         known = np.flatnonzero(labels.gold >= 0)
@@ -154,22 +155,22 @@ def worker_quality(
     labels, mixture :
         The labels, and the fitted model with class k standing for label k.
     judged, pairs :
-        What `Judged` and `count_label_pairs` gave, when already at hand. Without `pairs` the list is built
+        What `Judged` and `count_label_pairs` gave, if already computed. Without `pairs` the list is built
         if it is affordable and fits `memory` bytes, else nobody is flagged as copying.
     beta :
         The exponent of the consensus's probabilities: the further below one, the lower the intervals reach.
     """
     judged = Judged(labels, mixture) if judged is None else judged
     n_labels = labels.per_worker
-    accuracy, trials = _climb(judged, n_labels)
+    accuracy, trials = _estimate_accuracy(judged, n_labels)
     low, high = jeffreys(accuracy, trials, COVERAGE)
     if beta < 1:
         more = admitted_error(labels, mixture, beta)
         low = np.maximum(low - more, 0.0)
     pairs = pairs_within_reach(labels, memory) if pairs is None else pairs
-    alike = None if pairs is None else find_copies(pairs, mixture)
+    dependent = None if pairs is None else find_dependent_pairs(pairs, mixture)
     quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
-    _raise_flags(quality, labels, mixture, judged, alike)
+    _raise_flags(quality, labels, mixture, judged, dependent)
     if pairs is not None:  # as many numbers as the list of pairs has
         for worker in overruling_workers(judged, accuracy):
             quality.flag[worker] = quality.flag[worker] or OVERRULES
@@ -188,12 +189,12 @@ def admitted_error(labels: CodedLabels, mixture: Mixture, beta: float) -> Floats
     return np.asarray(total / np.maximum(labels.per_worker, 1))
 
 
-def _climb(judged: Judged, n_labels: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _estimate_accuracy(judged: Judged, n_labels: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """The top of ℓ for every worker at once, and n_eff there."""
     size = len(n_labels)
     success: Floats = np.zeros(size)
-    for block, found in judged:
-        success += np.bincount(block.workers, found.right, size)
+    for block, judged_labels in judged:
+        success += np.bincount(block.workers, judged_labels.right, size)
     accuracy: Floats = np.clip((success + 0.5) / (n_labels + 1), 0.02, 0.98)
     information: Floats = np.zeros(size)
     for _ in range(NEWTON_STEPS):
@@ -203,7 +204,7 @@ def _climb(judged: Judged, n_labels: NDArray[np.int64]) -> tuple[Floats, Floats]
         old = accuracy
         step = old + gradient / bend
         accuracy = np.clip(step, 0.2 * old, 1 - 0.2 * (1 - old))  # stays inside (0, 1)
-        if np.abs(accuracy - old).max(initial=0.0) < STANDSTILL:
+        if np.abs(accuracy - old).max(initial=0.0) < TOLERANCE:
             break
     return accuracy, np.minimum(information * accuracy * (1 - accuracy), n_labels)
 
@@ -211,9 +212,9 @@ def _climb(judged: Judged, n_labels: NDArray[np.int64]) -> tuple[Floats, Floats]
 def _slopes(judged: Judged, accuracy: Floats) -> tuple[Floats, Floats]:
     """Σ_n (r_n − w_n) / (a r_n + (1 − a) w_n) of every worker, and the sum of their squares."""
     slopes, squares = np.zeros(len(accuracy)), np.zeros(len(accuracy))
-    for block, found in judged:
-        lead = found.right - found.wrong
-        slope = lead / np.maximum(lead * accuracy[block.workers] + found.wrong, PROBABILITY_FLOOR)
+    for block, judged_labels in judged:
+        lead = judged_labels.right - judged_labels.wrong
+        slope = lead / np.maximum(lead * accuracy[block.workers] + judged_labels.wrong, PROBABILITY_FLOOR)
         slopes += np.bincount(block.workers, slope, len(accuracy))
         slope *= slope
         squares += np.bincount(block.workers, slope, len(accuracy))
@@ -221,12 +222,12 @@ def _slopes(judged: Judged, accuracy: Floats) -> tuple[Floats, Floats]:
 
 
 def chance_accuracy(labels: CodedLabels, mixture: Mixture) -> Floats:
-    """What each worker would reach with the same label shares but blindfolded: Σ_k prior_k share_mk."""
+    """What each worker would reach with the same label proportions, independent of the task: Σ_k prior_k p_mk."""
     return np.asarray(labels.counts @ mixture.weights / np.maximum(labels.per_worker, 1))
 
 
 def _raise_flags(
-    quality: WorkerQuality, labels: CodedLabels, mixture: Mixture, judged: Judged, alike: Alike | None
+    quality: WorkerQuality, labels: CodedLabels, mixture: Mixture, judged: Judged, dependent: DependentPairs | None
 ) -> None:
     """Later flags overwrite earlier ones: the more specific finding wins."""
     chance, flag = chance_accuracy(labels, mixture), quality.flag
@@ -235,8 +236,8 @@ def _raise_flags(
     flag[quality.high < chance] = "adversarial"
     flag[quality.n_labels < FEW_LABELS] = "few labels"
     flag[constant_workers(judged, quality)] = "constant"
-    if alike is not None:
-        peer, twin = alike.peers(labels.n_workers), alike.twins()
+    if dependent is not None:
+        peer, twin = dependent.peers(labels.n_workers), dependent.near_identical()
         for worker in np.flatnonzero(peer >= 0):
             other = labels.worker_names[peer[worker]]
             flag[worker] = f"says the same as {other}" if worker in twin else f"agrees with {other} {BEYOND}"
@@ -252,13 +253,13 @@ def constant_workers(judged: Judged, quality: WorkerQuality) -> NDArray[np.bool_
     if not single.any():
         return np.asarray(single)
     typical = float(np.average(quality.accuracy, weights=np.maximum(quality.n_labels, 1e-9)))
-    log_chance = np.zeros(len(single))
-    for block, found in judged:
+    log_probability = np.zeros(len(single))
+    for block, judged_labels in judged:
         tested = single[block.workers]
-        likely = np.minimum(found.right[tested] + (1 - typical) * found.wrong[tested], 1.0)
+        likely = np.minimum(judged_labels.right[tested] + (1 - typical) * judged_labels.wrong[tested], 1.0)
         log_likely = np.log(np.maximum(likely, PROBABILITY_FLOOR))
-        log_chance += np.bincount(block.workers[tested], log_likely, len(single))
-    return np.asarray(single & (log_chance < np.log(CONSTANT_CHANCE)))
+        log_probability += np.bincount(block.workers[tested], log_likely, len(single))
+    return np.asarray(single & (log_probability < np.log(CONSTANT_PROBABILITY)))
 
 
 # -----------------------------------------------------------------------------
@@ -293,20 +294,21 @@ def drop_of_others(judged: Judged) -> tuple[Floats, Floats]:
     who: list[NDArray[np.int32]] = []
     right: list[Floats] = []
     n_tasks = 0
-    for block, found in judged:
-        total_right += np.bincount(block.workers, found.right, size)
+    for block, judged_labels in judged:
+        total_right += np.bincount(block.workers, judged_labels.right, size)
         several = np.repeat(np.diff(block.offsets) > 1, np.diff(block.offsets))  # the others are on no other task
         at.append(block.task_of()[several] + n_tasks)
         who.append(block.workers[several])
-        right.append(found.right[several])
+        right.append(judged_labels.right[several])
         n_tasks += block.n_rows
     cells, shape = (np.concatenate(at), np.concatenate(who)), (n_tasks, size)
     number = sp.csr_array((np.ones(len(cells[0])), cells), shape)
-    met = number.copy()
-    met.data[:] = 1.0  # a worker who answers twice was there once
-    pairs = (met.T @ number).tocoo()
+    present = number.copy()
+    present.data[:] = 1.0  # a worker who answers twice was there once
+    pairs = (present.T @ number).tocoo()
     worker, other = pairs.coords
-    well = np.asarray((met.T @ sp.csr_array((np.concatenate(right), cells), shape)).tocsr()[worker, other]).reshape(-1)
+    right_labels = sp.csr_array((np.concatenate(right), cells), shape)
+    well = np.asarray((present.T @ right_labels).tocsr()[worker, other]).reshape(-1)
     here, away = pairs.data, given[other] - pairs.data
     used = (worker != other) & (away > 0)
     worker, other, here, away, well = (array[used] for array in (worker, other, here, away, well))
@@ -323,7 +325,7 @@ def drop_of_others(judged: Judged) -> tuple[Floats, Floats]:
 # Given the class, the answers of one worker to one task are independent in Dawid and Skene's model. Judges that
 # remember,
 # that answer without chance, and rows that were copied are not: their answers agree with one another more often than
-# the worker's confusion matrix allows, and count for more than they tell.
+# the worker's confusion matrix allows, and count for more than their information.
 
 REPEATS_LARGEST_Z = 4.0
 LEAST_EXCESS = 0.05
@@ -331,7 +333,7 @@ LEAST_EXCESS = 0.05
 
 
 def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -> None:
-    """Doubt answers of a worker to a task that agree with one another beyond what its confusion matrix explains."""
+    """Report answers of a worker to a task that agree with one another beyond what its confusion matrix explains."""
     usual = np.square(unstack_confusions(mixture)).sum(axis=2)  # (M, K): two answers agree, given the class
     agreed = expected = squares = 0.0
     number = 0
@@ -342,13 +344,13 @@ def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -
         first = np.flatnonzero(np.diff(answer, prepend=-1))
         size = np.bincount(answer)
         cell, many = np.unique(answer * labels.n_classes + block.given, return_counts=True)
-        alike = np.bincount(cell // labels.n_classes, many * (many - 1.0), len(size))
+        n_alike = np.bincount(cell // labels.n_classes, many * (many - 1.0), len(size))
         again = np.flatnonzero(size > 1)
-        share = alike[again] / (size[again] * (size[again] - 1.0))
+        agreement = n_alike[again] / (size[again] * (size[again] - 1.0))
         task, worker = block.task_of()[first[again]], block.workers[first[again]]
         meant = np.einsum("nk,nk->n", own_posterior(block, mixture)[task], usual[worker])
-        agreed, expected = agreed + float(share.sum()), expected + float(meant.sum())
-        squares += float(np.square(share - meant).sum())
+        agreed, expected = agreed + float(agreement.sum()), expected + float(meant.sum())
+        squares += float(np.square(agreement - meant).sum())
         number += len(again)
     if not number:
         return
@@ -358,6 +360,6 @@ def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -
         examiner.doubt(
             "caution",
             f"Answers of one worker to one task agree in {seen:.0%} of the pairs, {should:.0%} if they were "
-            "independent given the class: they are copies, or the worker repeats itself, and count for too much; keep "
-            "one answer of each worker to a task.",
+            "independent given the class: they are duplicated, or the worker repeats itself, and count for too much; "
+            "keep one answer of each worker to a task.",
         )

@@ -1,4 +1,4 @@
-"""A crowd, fitted: the walk through the pipe for label data, and what it leaves, as plain functions and one object.
+"""Fit of a Dawid–Skene model: the stages for label data as plain functions, and the fitted model as one object.
 
 `DawidSkene` is this under scikit-learn's contract; the command line uses it as it is, because importing scikit-learn
 would take longer than reading, fitting and writing a small file.
@@ -41,7 +41,7 @@ from latentfit.core.verdict import FitReport, make_report
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, engine_for
 from latentfit.labels.data.labels import CodedLabels, Labels, check_scores, recode
-from latentfit.labels.diagnostics.verdict import Believed, examine_labels
+from latentfit.labels.diagnostics.verdict import BlockPosterior, examine_labels
 from latentfit.labels.diagnostics.workers import WorkerQuality, worker_quality
 from latentfit.labels.em import (
     SMOOTHING,
@@ -56,15 +56,15 @@ from latentfit.labels.em import (
     reordered,
     tempered_posterior,
 )
-from latentfit.labels.init.methods import METHODS, STREAMED, Settings, Start, start_moments, start_votes
-from latentfit.labels.init.votes import vote_shares
+from latentfit.labels.init.methods import METHODS, STREAMED, Initialisation, Settings, init_moments, init_votes
+from latentfit.labels.init.votes import vote_proportions
 from latentfit.labels.moments import CoLabelGraph, co_label_graph
 
 if TYPE_CHECKING:
     from latentfit.core.checkpoint import KeptFile
 
 MOST_CLASSES = 1000
-"""More kinds of labels than this are ids or free text, not classes."""
+"""More different labels than this are ids or free text, not classes."""
 
 
 @dataclass(frozen=True)
@@ -86,18 +86,21 @@ class CrowdSettings:
         methods = ["auto", *METHODS]
         if self.method not in methods:
             hint = nearest(self.method, methods, "the methods are")
-            raise DataError(f"there is no method {self.method!r}; {hint}")
+            raise DataError(f"method must be 'auto' or the name of a method, got {self.method!r}; {hint}")
         if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
-            raise DataError(f"smoothing={self.smoothing!r} is no count of pseudo-labels; give 'auto' or a number >= 0")
+            raise DataError(
+                f"smoothing must be 'auto' or a number >= 0, got {self.smoothing!r}; give pseudo-labels per worker and "
+                "class"
+            )
         if self.memory is not None and not is_amount(self.memory):
-            raise DataError(f"memory={self.memory!r} is no number of bytes; give one, or None")
+            raise DataError(f"memory must be a number of bytes >= 0 or None, got {self.memory!r}; give one, or None")
 
     def deciding(self) -> dict[str, str]:
-        """What decides the bits of a fit, beside the data: where and how quickly it runs does not."""
+        """The settings that determine the result of a fit; engine and threads do not."""
         return {name: str(getattr(self, name)) for name in ("method", "em", "smoothing", "max_iter", "tol", "seed")}
 
     @property
-    def polished(self) -> bool:
+    def refined_by_em(self) -> bool:
         """Whether EM follows the method: never after the plain vote, always in what is EM by name."""
         return self.method in ("auto", "majority-em", "one-coin") or (self.em and self.method != "majority")
 
@@ -105,7 +108,10 @@ class CrowdSettings:
 def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
     """Refuse data that allow no answer at all; warn of labels that are seldom meant."""
     if data.n_labels == 0:
-        raise DataError(f"none of the {data.n_rows} tasks has a label; every cell is missing or abstains")
+        raise DataError(
+            f"none of the {data.n_rows} tasks has a label: every cell is missing or abstains; check the label column "
+            "and abstain"
+        )
     if data.n_workers < 2:
         form = " (n_features=1)" if wide else ""
         raise NotIdentifiableError(
@@ -115,15 +121,15 @@ def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
     check_scores(data.class_names, MOST_CLASSES)
     if data.n_classes > MOST_CLASSES:
         raise DataError(
-            f"the labels take {data.n_classes:,} different values, at most {MOST_CLASSES:,} can be classes; "
+            f"the labels take {data.n_classes:,} different values, at most {MOST_CLASSES:,} are allowed; "
             "check that the label column is not an id or free text"
         )
     tell_alike({"among the labels are": data.class_names})
-    gaps = [name for name in data.class_names.tolist() if is_gap_word(name)]
-    if gaps:
+    missing_words = [name for name in data.class_names.tolist() if is_gap_word(name)]
+    if missing_words:
         warnings.warn(
-            f"the word {gaps[0]!r} counts as a label; where nothing was said leave the cell empty, or give "
-            f"abstain=[{gaps[0]!r}] (--abstain {gaps[0]})",
+            f"{missing_words[0]!r} looks like a missing value but counts as a label; leave such cells empty, or give "
+            f"abstain=[{missing_words[0]!r}] (--abstain {missing_words[0]})",
             DataWarning,
             stacklevel=4,
         )
@@ -137,45 +143,45 @@ def fit_crowd(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
 ) -> FittedCrowd:
-    """The pipe from codes to a fitted crowd: moments, starts, EM, names of classes, confidence."""
+    """Fit coded labels: moments, initialisations, EM, order of classes, confidence."""
     clock = StageClock() if clock is None else clock
     if not isinstance(data, Labels) and settings.method not in STREAMED:
         raise DataError(
             f"method={settings.method!r} needs all labels in memory; give engine='memory', or one of "
             f"{', '.join(STREAMED)}, which are streamed"
         )
-    kept = None
+    checkpoint_file = None
     if checkpoint is not None:
         from latentfit.core.checkpoint import KeptFile  # most fits are over before one is due
         from latentfit.labels.em import labels_key
 
-        kept = KeptFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
+        checkpoint_file = KeptFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
     data = _with_never_given(data)
     with one_blas_thread():
-        free = data.without_gold()  # the classes are found without the known answers, see crowd_em.py
+        free = data.without_gold()  # the classes are found without the known answers, see labels/em.py
         with clock.stage("moments"):
             engine = engine_for(free, settings.engine, settings.n_jobs)
             graph = co_label_graph(free)
         with clock.stage("factor"):
-            starts = _starts(free if settings.polished else data, settings, bool(graph.determined.any()))
-        notes = [note for start in starts.values() for note in start.notes]
+            inits = _initialisations(free if settings.refined_by_em else data, settings, bool(graph.determined.any()))
+        notes = [note for init in inits.values() for note in init.notes]
         with clock.stage("refine"):
             final = engine_for(data, settings.engine, settings.n_jobs) if data.has_gold else engine
-            unpolished: Start | None = None
+            unrefined: Initialisation | None = None
             one_coin = False
-            if settings.polished:
-                refined, one_coin, more = _fit_tables(data, engine, final, starts, settings, graph, kept)
+            if settings.refined_by_em:
+                refined, one_coin, more = _fit_tables(data, engine, final, inits, settings, graph, checkpoint_file)
                 notes += more
             else:
-                refined, unpolished = _alone(data, final, starts[settings.method], settings, graph)
+                refined, unrefined = _without_em(data, final, inits[settings.method], settings, graph)
             # Confidence is calibrated under "auto" only: a named method is reported as its paper has it.
             calibrate = settings.method == "auto" and data.n_classes > 1
             beta = 1.0
             if calibrate:
                 beta = choose_beta(data, refined, settings.seed, engine.threads, one_coin=one_coin)
-            believed = _beliefs(data, final, unpolished, refined.params, beta)
-    if kept is not None:
-        kept.done()
+            block_posterior = _block_posterior(data, final, unrefined, refined.params, beta)
+    if checkpoint_file is not None:
+        checkpoint_file.done()
     pooled = pooled_confusion(refined.sums, data.n_classes)
     fitted = FittedCrowd(
         data.class_names,
@@ -188,30 +194,30 @@ def fit_crowd(
         refined.log_likelihood,
         refined.objective,
         np.array(refined.path),
-        unpolished is not None and unpolished.is_vote,
+        unrefined is not None and unrefined.is_vote,
     )
-    fitted.evidence = Evidence(data, graph, believed, notes, clock, settings)
+    fitted.evidence = Evidence(data, graph, block_posterior, notes, clock, settings)
     return fitted
 
 
 def _with_never_given(data: CodedLabels) -> CodedLabels:
-    """The labels with the classes marked that no worker gives: a known answer brings one, or bins without a label.
+    """The labels with the classes marked that no worker gives: a known answer adds one, or bins without a label.
 
     No label says that a task has such a class; were it fitted like the others, it would take the place of one of them.
     """
-    unsaid = np.flatnonzero(data.counts.sum(axis=0) == 0)
-    return data.with_never_given(tuple(unsaid.tolist())) if len(unsaid) else data
+    unused = np.flatnonzero(data.counts.sum(axis=0) == 0)
+    return data.with_never_given(tuple(unused.tolist())) if len(unused) else data
 
 
-def _starts(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dict[str, Start]:
+def _initialisations(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dict[str, Initialisation]:
     ask = Settings(np.random.default_rng(settings.seed), settings.memory)
     if settings.method != "auto":
-        method: Callable[[Any, Settings], Start] = METHODS[settings.method]
+        method: Callable[[Any, Settings], Initialisation] = METHODS[settings.method]
         return {settings.method: method(data, ask)}
-    starts = {"votes": start_votes(data, ask)}
+    inits = {"votes": init_votes(data, ask)}
     if determined and data.n_classes > 1 and not _too_few(data):
-        starts["moments"] = start_moments(data, settings.seed)
-    return starts
+        inits["moments"] = init_moments(data, settings.seed)
+    return inits
 
 
 def _too_few(data: CodedLabels) -> bool:
@@ -223,17 +229,17 @@ def _fit_tables(
     data: CodedLabels,
     engine: MemoryEngine,
     final: MemoryEngine,
-    starts: dict[str, Start],
+    inits: dict[str, Initialisation],
     settings: CrowdSettings,
     graph: CoLabelGraph,
-    kept: KeptFile | None,
+    checkpoint_file: KeptFile | None,
 ) -> tuple[EMResult[Mixture, Sums], bool, list[str]]:
     """EM, and whether its tables are one-coin: asked for, or `auto` has few labels and it predicts them better."""
     one_coin = settings.method == "one-coin"
-    refined, notes = _refine(data, engine, final, starts, settings, graph, kept, one_coin=one_coin)
+    refined, notes = _refine(data, engine, final, inits, settings, graph, checkpoint_file, one_coin=one_coin)
     if settings.method != "auto" or data.n_classes < 2 or not _too_few(data):
         return refined, one_coin, notes
-    votes = {"votes": starts["votes"]}
+    votes = {"votes": inits["votes"]}
     simple, _ = _refine(data, engine, final, votes, settings, graph, None, one_coin=True)
     full_score = left_out_score(data, refined, settings.seed, engine.threads)[1]
     coin_score = left_out_score(data, simple, settings.seed, engine.threads, one_coin=True)[1]
@@ -251,77 +257,77 @@ def _refine(
     data: CodedLabels,
     engine: MemoryEngine,
     final: MemoryEngine,
-    starts: dict[str, Start],
+    inits: dict[str, Initialisation],
     settings: CrowdSettings,
     graph: CoLabelGraph,
-    kept: KeptFile | None,
+    checkpoint_file: KeptFile | None,
     *,
     one_coin: bool,
 ) -> tuple[EMResult[Mixture, Sums], list[str]]:
-    """EM from every start, the best kept; `engine` does not know the known answers, `final` does."""
+    """The best EM run over all initialisations; `engine` does not know the known answers, `final` does."""
     free, smoothing = data.without_gold(), _smoothing(settings)
     candidates: list[Candidate[Mixture, Sums]] = []
-    for name, start in starts.items():
-        sums = start.sums(free, engine)
-        steps = crowd_steps(free, sums, smoothing, engine, one_coin=one_coin)
-        candidates.append(Candidate(name, steps, steps.m_step(sums)))
+    for name, init in inits.items():
+        stats = init.statistics(free, engine)
+        steps = crowd_steps(free, stats, smoothing, engine, one_coin=one_coin)
+        candidates.append(Candidate(name, steps, steps.m_step(stats)))
     limits = Limits(settings.max_iter, settings.tol, settings.seed, settings.callback)
-    return fit_em(data, engine, final, candidates, graph, limits, smoothing=smoothing, kept=kept)
+    return fit_em(data, engine, final, candidates, graph, limits, smoothing=smoothing, checkpoint_file=checkpoint_file)
 
 
-def _alone(
-    data: CodedLabels, engine: MemoryEngine, start: Start, settings: CrowdSettings, graph: CoLabelGraph
-) -> tuple[EMResult[Mixture, Sums], Start]:
-    """The start itself, which has its own beliefs; known answers say which of its classes is which label."""
-    if start.mixture is not None and data.has_gold:
-        orders = class_orders(data, graph, start.mixture, engine.threads)
-        start = replace(start, mixture=reordered(data, graph, start.mixture, orders, engine.threads))
-    sums = start.sums(data, engine)
-    steps = crowd_steps(data, sums, _smoothing(settings), engine)
-    mixture = start.mixture if start.mixture is not None else steps.m_step(sums)
-    sums = engine.sums(mixture)
-    value = steps.objective(mixture, sums)
-    return EMResult(mixture, sums, value, sums.log_likelihood, 0, True, [value]), start
+def _without_em(
+    data: CodedLabels, engine: MemoryEngine, init: Initialisation, settings: CrowdSettings, graph: CoLabelGraph
+) -> tuple[EMResult[Mixture, Sums], Initialisation]:
+    """The initialisation without EM; known answers determine which of its classes is which label."""
+    if init.mixture is not None and data.has_gold:
+        orders = class_orders(data, graph, init.mixture, engine.threads)
+        init = replace(init, mixture=reordered(data, graph, init.mixture, orders, engine.threads))
+    stats = init.statistics(data, engine)
+    steps = crowd_steps(data, stats, _smoothing(settings), engine)
+    mixture = init.mixture if init.mixture is not None else steps.m_step(stats)
+    stats = engine.sums(mixture)
+    value = steps.objective(mixture, stats)
+    return EMResult(mixture, stats, value, stats.log_likelihood, 0, True, [value]), init
 
 
-def _beliefs(
-    data: CodedLabels, engine: MemoryEngine, unpolished: Start | None, mixture: Mixture, beta: float
-) -> Believed:
-    """What is believed of the tasks of a block: looked up for labels in memory, made when asked for others."""
-    if unpolished is not None and unpolished.is_vote:
-        return lambda begin, block: vote_shares(block, mixture.weights)
+def _block_posterior(
+    data: CodedLabels, engine: MemoryEngine, unrefined: Initialisation | None, mixture: Mixture, beta: float
+) -> BlockPosterior:
+    """Posterior of the tasks of a block: looked up for labels in memory, computed on request for stored ones."""
+    if unrefined is not None and unrefined.is_vote:
+        return lambda begin, block: vote_proportions(block, mixture.weights)
     if isinstance(data, Labels):
-        if unpolished is None:
+        if unrefined is None:
             posterior = tempered_posterior(data, mixture, beta, engine)[0]
         else:
-            posterior = unpolished.beliefs(data, engine)
+            posterior = unrefined.task_posterior(data, engine)
         return lambda begin, block: posterior[begin : begin + block.n_rows]
     return lambda begin, block: tempered_posterior(block, mixture, beta, MemoryEngine(block, engine.threads))[0]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What only the fit itself knows: the labels, what is believed of each task, how it went."""
+    """What a fit has and a model file has not: the labels, the posterior of each task, notes and timings."""
 
     data: CodedLabels
     graph: CoLabelGraph
-    believed: Believed
+    block_posterior: BlockPosterior
     notes: list[str]
     clock: StageClock
     settings: CrowdSettings
 
     @cached_property
     def posterior(self) -> Floats:
-        """What is believed of all tasks (n, K), as one array."""
+        """Posterior of all tasks (n, K), as one array."""
         if isinstance(self.data, Labels):
-            return self.believed(0, self.data)
-        return np.concatenate([part for _, _, part in self.parts()])
+            return self.block_posterior(0, self.data)
+        return np.concatenate([posterior for _, _, posterior in self.blocks()])
 
-    def parts(self) -> Iterator[tuple[int, Labels, Floats]]:
-        """Block by block: the number of its first task, the block, and what is believed of its tasks."""
+    def blocks(self) -> Iterator[tuple[int, Labels, Floats]]:
+        """Block by block: the index of its first task, the block, and the posterior of its tasks."""
         begin = 0
         for block in self.data.blocks():
-            yield begin, block, self.believed(begin, block)
+            yield begin, block, self.block_posterior(begin, block)
             begin += block.n_rows
 
 
@@ -357,7 +363,7 @@ class FittedCrowd:
                 seen.data,
                 self.mixture,
                 graph=seen.graph,
-                believed=seen.believed,
+                block_posterior=seen.block_posterior,
                 converged=self.converged,
                 memory=seen.settings.memory,
                 quality=quality,
@@ -372,7 +378,7 @@ class FittedCrowd:
     def task_frames(self) -> Iterator[dict[str, pa.Array]]:
         """The same block by block, in flat memory."""
         classes = from_names(self.class_names)
-        for begin, block, posterior in self.evidence.parts():
+        for begin, block, posterior in self.evidence.blocks():
             yield {
                 "task": self.evidence.data.names_of(begin, begin + block.n_rows),
                 "label": classes.take(from_names(posterior.argmax(axis=1))),
@@ -404,12 +410,14 @@ class FittedCrowd:
             "probability": confusions.reshape(-1),
         }
 
-    def beliefs(self, labels: Labels, n_jobs: int | None = None, *, calm: bool = True) -> tuple[Floats, Floats]:
-        """What is believed of any tasks, and their log-likelihood; an unknown worker counts as the crowd's average."""
+    def task_posterior(
+        self, labels: Labels, n_jobs: int | None = None, *, tempered: bool = True
+    ) -> tuple[Floats, Floats]:
+        """Posterior (n, K) of any tasks, and their log-likelihood (n,); an unseen annotator counts as the average."""
         data = recode(labels, self.worker_names, self.class_names)
         mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.first)
-        posterior, score = tempered_posterior(data, mixture, self.beta if calm else 1.0, MemoryEngine(data, n_jobs))
-        return (vote_shares(data, self.mixture.weights) if self.votes else posterior), score
+        posterior, score = tempered_posterior(data, mixture, self.beta if tempered else 1.0, MemoryEngine(data, n_jobs))
+        return (vote_proportions(data, self.mixture.weights) if self.votes else posterior), score
 
 
 # -----------------------------------------------------------------------------
@@ -418,7 +426,7 @@ class FittedCrowd:
 # It holds a `FittedCrowd`, not the estimator around it, because the command line writes it without scikit-learn.
 
 QUALITY = ("accuracy", "accuracy_low", "accuracy_high")
-"""Arrays of the model file that hold worker quality, beside `n_labels`."""
+"""Arrays of the model file that hold worker quality, in addition to `n_labels`."""
 
 
 def crowd_state(crowd: FittedCrowd) -> tuple[Arrays, dict[str, Any]]:
@@ -464,7 +472,7 @@ def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
         raise ValueError("pooled holds probabilities that do not sum to one")
     beta = typed(metadata, "confidence", float)
     if not 0 < beta <= 1 or typed(metadata, "n_iter", int) < 0:
-        raise ValueError("confidence or n_iter cannot be")
+        raise ValueError(f"confidence must be in (0, 1] and n_iter >= 0, got {beta} and {metadata['n_iter']}")
     if "votes" not in metadata:  # the first files of 0.1.0 say it by their method alone
         metadata = {"votes": metadata.get("parameters", {}).get("method") == "majority", **metadata}
     fitted = FittedCrowd(

@@ -36,7 +36,7 @@ from latentfit.labels.estimator.crowd import (
 )
 
 FEATURES = ("n_features_in_", "feature_names_in_")
-"""What scikit-learn keeps of the columns of a wide table; long labels have none."""
+"""What scikit-learn stores about the columns of a wide table; long labels have none."""
 
 
 class DawidSkene(LatentModel):
@@ -49,53 +49,81 @@ class DawidSkene(LatentModel):
 
     Parameters
     ----------
-    n_classes : int or None
-        Kinds of labels; None takes those that occur.
-    method : str
-        ``"auto"`` (MAP-EM from votes and from moments, the better likelihood kept; of few labels one accuracy per
+    n_classes : int or None, default=None
+        Number of different labels; None takes the labels that occur, another number than that is an error.
+    method : str, default="auto"
+        ``"auto"`` (MAP-EM from votes and from moments, the better likelihood is used; with few labels one accuracy per
         worker if that predicts left-out labels better), the paper's ``"robust"`` (also ``"robust-uniform"``,
         ``"robust-paper"``), ``"designated"``, ``"symnmf"``, or a baseline: ``"majority"``, ``"majority-em"``,
         ``"one-coin"`` (one accuracy per worker), ``"multispa"``, ``"cnmf"``, ``"spectral"``, ``"tensor"``, ``"kos"``,
         ``"eigenratio"``, ``"ghosh"``, ``"minimax-entropy"``.
-    em : bool
-        Polish the method's answer by EM. ``"majority"`` is never polished; ``"auto"``, ``"majority-em"`` and
+    em : bool, default=True
+        Refine the method's answer by EM. ``"majority"`` is never refined; ``"auto"``, ``"majority-em"`` and
         ``"one-coin"`` always are.
-    smoothing : "auto" or float
-        Pseudo-labels per worker and class, shaped like the crowd's pooled confusion; 0 is maximum likelihood.
-    abstain : sequence
-        Labels that mean "no answer"; missing values always do. Left alone, -1 in a wide table whose other labels are
-        whole numbers from 0 means it too (snorkel's convention), and a `DataWarning` says in how many cells.
-    columns : mapping or None
+    smoothing : "auto" or float, default="auto"
+        Pseudo-labels per worker and class, shaped like the crowd's pooled confusion; ``"auto"`` is 1, 0 is maximum
+        likelihood.
+    abstain : sequence, default=("",)
+        Labels that mean "no answer"; missing values always do. With the default, -1 in a wide table whose other labels
+        are integers from 0 means it too (snorkel's convention), and a `DataWarning` gives the number of such cells.
+    columns : mapping or None, default=None
         Names of the ``task``, ``worker`` and ``label`` columns of a long frame when they are unusual; ``task`` alone
         names the ids of a wide one.
-    bins : int, sequence of float or None
-        Cut labels that are scores into so many intervals of equal width, or at these inner edges; the intervals are
+    bins : int, sequence of float or None, default=None
+        Cut labels that are scores into this many intervals of equal width, or at these inner edges; the intervals are
         the classes then.
-    max_iter, tol : int, float
-        EM stops when an iteration gains less than `tol` nats per label, or after `max_iter` iterations. It is then run
-        on to convergence (`tol` / 10,000); that point is kept instead if a class has become half as large again, or
-        as small, and labels left out of their task are predicted better: a rare class had not been found yet.
-    random_state : int or None
-        The one seed; None is 0, so that a fit is reproducible unless asked otherwise.
-    n_jobs : int or None
+    max_iter : int, default=100
+        Most EM iterations; 0 is the initialisation alone.
+    tol : float, default=1e-3
+        EM stops when an iteration gains less than `tol` nats per label. It is then run on to convergence
+        (`tol` / 10,000); that point is used instead if a class has become half as large again, or as small, and labels
+        left out of their task are predicted better: a rare class had not been found yet. 0 runs all of `max_iter`.
+    random_state : int or None, default=None
+        Seed of everything random; None is 0, so that a fit is reproducible by default.
+    n_jobs : int or None, default=None
         Threads; None uses all cores. The result does not depend on it.
-    engine : str
-        ``"memory"``, ``"stream"`` (labels in a file, read part by part), ``"dask"`` or ``"dask=ADDRESS"``; ``"auto"``
+    verbose : int, default=0
+        Above 0, stages and iterations are printed to stderr.
+    engine : str, default="auto"
+        ``"memory"``, ``"stream"`` (labels in a file, read block by block), ``"dask"`` or ``"dask=ADDRESS"``; ``"auto"``
         streams what comes from `latentfit.scan`. The result does not depend on it.
-    memory : int or None
-        Bytes a list of worker pairs may take; methods that need more refuse.
+    memory : int or None, default=None
+        Bytes a list of worker pairs may take; a method that needs more raises `DataError`.
 
     Attributes
     ----------
-    labels_ : (n_tasks,) the consensus, in the user's words; order of `tasks_`
-    probabilities_ : (n_tasks, K) their probabilities, calibrated without truth under ``"auto"``
-    confusion_ : (worker, true, given)
-    prior_ : (K,)
-    tasks_, workers_ : frames with the columns of ``consensus.csv`` and ``workers.csv``
-    classes_ : (K,) the labels, sorted
-    bin_edges_ : tuple of float or None, the inner edges of the intervals with `bins`
-    converged_ : whether EM, run on, arrived at its convergence, be that or an earlier point the one that is reported
-    report_ : `latentfit.core.verdict.FitReport`, made when first asked for
+    labels_ : ndarray of shape (n_tasks,)
+        The consensus, one of `classes_` per task, in the order of `tasks_`.
+    probabilities_ : ndarray of shape (n_tasks, n_classes)
+        Class probabilities of the tasks of the fit, calibrated without truth under ``method="auto"``.
+    confusion_ : ndarray of shape (n_workers, n_classes, n_classes)
+        Probability that a worker gives a label, by (worker, true, given).
+    prior_ : ndarray of shape (n_classes,)
+        Class proportions.
+    tasks_ : frame of n_tasks rows
+        Columns task, label, probability, n_labels and margin, as in ``consensus.csv``.
+    workers_ : frame of n_workers rows
+        Columns worker, n_labels, accuracy, accuracy_low, accuracy_high and flag, as in ``workers.csv``.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    n_classes_ : int
+        Number of classes.
+    worker_names_ : ndarray of shape (n_workers,)
+        The workers, sorted; the first axis of `confusion_`.
+    bin_edges_ : tuple of float or None
+        Inner edges of the intervals with `bins`.
+    confidence_ : float
+        Exponent in (0, 1] of the joint probability of a task; below 1 probabilities are tempered.
+    n_iter_ : int
+        EM iterations of the reported solution.
+    converged_ : bool
+        Whether EM reached convergence, be that or an earlier point the one that is reported.
+    log_likelihood_ : float
+        Log-likelihood of all labels, in nats.
+    objective_ : float
+        Log-likelihood plus log prior, which EM maximises.
+    report_ : `latentfit.core.verdict.FitReport`
+        Verdict, reasons, quantities, notes and seconds; computed on first access.
 
     Examples
     --------
@@ -158,12 +186,27 @@ class DawidSkene(LatentModel):
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learn from a long frame, a wide matrix with gaps, `Labels`, or long files (`latentfit.scan`).
+        """Fit the model to labels.
 
-        `gold` answers (a frame task/label, a mapping, or a column beside a wide matrix) are held fixed, and are
-        evidence of which latent class is which label; `y` is the same under scikit-learn's name. A long fit keeps its
-        parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there and ends with the
-        same bits as without the stop.
+        Parameters
+        ----------
+        labels : frame, array, sparse matrix, `Labels` or `latentfit.scan`
+            A long frame (task, worker, label), or a wide frame or matrix of shape (n_tasks, n_workers) with missing
+            values.
+        y : object, default=None
+            Same as `gold`, under scikit-learn's name; ignored if `gold` is given.
+        gold : frame, mapping, array of shape (n_tasks,) or None, default=None
+            Known answers: a frame (task, label), a mapping, or one answer per row of a wide matrix. They are held
+            fixed, and are evidence of which latent class is which label.
+        checkpoint : path or None, default=None
+            File to which a long fit writes its state every few seconds.
+        resume : bool, default=False
+            Continue from `checkpoint`; the result has the same bits as an uninterrupted fit.
+
+        Returns
+        -------
+        self : DawidSkene
+            The fitted estimator.
         """
         self._check_settings()
         settings = CrowdSettings(
@@ -181,19 +224,19 @@ class DawidSkene(LatentModel):
         clock = StageClock(self.verbose)
         with clock.stage("data"):
             data = self._read(labels, y if gold is None else gold)
-        self._keep(fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume))
+        self._set_fitted(fit_crowd(data, settings, clock, checkpoint=checkpoint, resume=resume))
         self.bin_edges_ = data.edges
         if isinstance(data, Labels):
-            self.probabilities_, self.labels_  # noqa: B018 - at hand; of a file they are made when asked for
+            self.probabilities_, self.labels_  # noqa: B018 - of a file they are computed on first access
         self._warn_limit()
         structure = examine_structure(data, self._fitted.evidence.graph)
         if structure.verdict == "not identifiable":
             warnings.warn(
-                f"{structure.reasons[0]} (report_ has the whole verdict)", IdentifiabilityWarning, stacklevel=2
+                f"{structure.reasons[0]} (see report_ for the full verdict)", IdentifiabilityWarning, stacklevel=2
             )
         return self
 
-    def _keep(self, fitted: FittedCrowd) -> None:
+    def _set_fitted(self, fitted: FittedCrowd) -> None:
         self._forget()
         self._fitted = fitted
         self.classes_, self.n_classes_ = fitted.class_names, len(fitted.class_names)
@@ -211,7 +254,7 @@ class DawidSkene(LatentModel):
 
     @cached_property
     def labels_(self) -> Names:
-        """The most probable label of every task of the fit."""
+        """Most probable label of every task of the fit (n,)."""
         best = self.probabilities_.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
@@ -219,7 +262,7 @@ class DawidSkene(LatentModel):
         check_is_fitted(self)
         fitted: FittedCrowd | None = self.__dict__.get("_fitted")
         if fitted is None or not hasattr(fitted, "evidence"):  # a model file has no tasks
-            raise AttributeError(f"this {type(self).__name__} has not been fitted here; what it has learned is there")
+            raise AttributeError(f"this {type(self).__name__} comes from a file, which holds no tasks; fit it again")
         return fitted.evidence
 
     @cached_property
@@ -236,34 +279,66 @@ class DawidSkene(LatentModel):
 
     @cached_property
     def report_(self) -> FitReport:
-        """Verdict, reasons, the numbers behind them, what was chosen and how long it took; made when asked for."""
+        """Verdict, reasons, the numbers behind them, what was chosen and how long it took; computed on first access."""
         check_is_fitted(self)
         return self._fitted.report
 
     # ---------------------------------------------------------------- use
 
     def predict_proba(self, labels: Any) -> Floats:
-        """Class probabilities (n, K) of tasks, new or old; a worker never seen counts as the crowd's average."""
+        """Class probabilities of tasks, new or old.
+
+        Parameters
+        ----------
+        labels : as in `fit`
+            An unseen annotator counts as the crowd's average worker; an unknown label is dropped.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_tasks, n_classes)
+            In the order in which the tasks first appear.
+        """
         check_is_fitted(self)
-        return self._fitted.beliefs(self._read_whole(labels), self.n_jobs)[0]
+        return self._fitted.task_posterior(self._read_in_memory(labels), self.n_jobs)[0]
 
     def predict(self, labels: Any) -> Names:
-        """The most probable label of every task, in the order in which the tasks first appear."""
+        """Most probable label of tasks, new or old.
+
+        Parameters
+        ----------
+        labels : as in `fit`
+
+        Returns
+        -------
+        labels : ndarray of shape (n_tasks,)
+            In the order in which the tasks first appear.
+        """
         best = self.predict_proba(labels).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def score(self, labels: Any, y: Any = None) -> float:
-        """Mean log-likelihood of a task's labels, in nats."""
+        """Mean log-likelihood of the labels of a task.
+
+        Parameters
+        ----------
+        labels : as in `fit`
+        y : ignored
+
+        Returns
+        -------
+        score : float
+            In nats per task.
+        """
         check_is_fitted(self)
-        data = self._read_whole(labels)
-        return float(self._fitted.beliefs(data, self.n_jobs, calm=False)[1].mean())
+        data = self._read_in_memory(labels)
+        return float(self._fitted.task_posterior(data, self.n_jobs, tempered=False)[1].mean())
 
     # -------------------------------------------------------------- input
 
-    def _read_whole(self, labels: Any) -> Labels:
+    def _read_in_memory(self, labels: Any) -> Labels:
         """Labels to be answered, in memory."""
         data = self._read(labels, None, reset=False)
-        return data if isinstance(data, Labels) else data.piece(0, data.n_rows)
+        return data if isinstance(data, Labels) else data.task_slice(0, data.n_rows)
 
     def _read(self, labels: Any, gold: Any, *, reset: bool = True) -> CodedLabels:
         for name in FEATURES if reset else ():  # of an earlier fit
@@ -298,15 +373,15 @@ class DawidSkene(LatentModel):
         if fitted:
             bins = getattr(self, "bin_edges_", None)
             if -1 in self.classes_.tolist() and is_left_alone(abstain):
-                abstain = ()  # -1 is a label here, in a wide table too; what is no class of the model says nothing
+                abstain = ()  # -1 is a label of this model, in a wide table too
         return {"abstain": abstain, "bins": bins}
 
     def _check_crowd(self, data: CodedLabels, wide: bool) -> None:
         check_crowd(data, wide=wide)
         if self.n_classes is not None and self.n_classes != data.n_classes:
             raise DataError(
-                f"n_classes={self.n_classes} was asked for, but {data.n_classes} different labels occur; "
-                "give n_classes=None to take those that occur"
+                f"n_classes must be None or the number of different labels, {data.n_classes}, got {self.n_classes}; "
+                "give n_classes=None to take the labels that occur"
             )
 
     def __sklearn_tags__(self) -> Tags:
@@ -315,7 +390,7 @@ class DawidSkene(LatentModel):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self.__dict__.get("_fitted"), "evidence"):  # what is made when asked for travels, the data need not
+        if hasattr(self.__dict__.get("_fitted"), "evidence"):  # pickles hold the results, not the data
             self.labels_, self.tasks_, self.workers_, self.report_  # noqa: B018
         state = dict(super().__getstate__())
         if "_fitted" in state:
@@ -330,7 +405,7 @@ class DawidSkene(LatentModel):
         return arrays, {**metadata, **features_of(self), "bin_edges": edges}
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, Any]) -> None:
-        self._keep(restore_crowd(arrays, metadata))
+        self._set_fitted(restore_crowd(arrays, metadata))
         self.bin_edges_ = _read_edges(metadata.get("bin_edges"), self.n_classes_)
         if metadata.get("n_features_in") is not None:
             restore_features(self, {"feature_names_in": None, **metadata})  # files of 0.1.0 had no names

@@ -10,7 +10,7 @@ Paper     Ibrahim, Fu, Kargas & Huang, "Crowdsourcing via pairwise co-occurrence
           KL divergence. Its constraints are (4a)–(4c), its model (2) of the symmetric-NMF paper that compares
           with it (Ibrahim & Fu 2022)
 Needs     two disjoint groups of annotators, each with specialists of all classes (both stacks H⁽¹⁾, H⁽²⁾
-          sufficiently scattered) and of rank K; the start in the right basin: MultiSPA's is taken
+          sufficiently scattered) and of rank K; an initialisation in the right basin: MultiSPA's is used
 Promises  with exact moments every global minimum is the truth up to one order of classes; the objective
           never rises, at any half-step; no rate (the problem is not convex)
 Differs   an update is the minimiser of a bound that touches the objective (the multiplicative rule of KL
@@ -32,7 +32,7 @@ import numpy as np
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture, unstack_confusions
-from latentfit.labels.init.multispa import Indices, factor_multispa, start_mixture
+from latentfit.labels.init.multispa import Indices, factor_multispa, floored_mixture
 
 MODEL_FLOOR = 1e-300
 """Smallest modelled probability of a cell, so that a quotient stays finite; the updates keep cells that
@@ -41,10 +41,10 @@ occur far above it."""
 
 def factor_cnmf(pairs: PairCounts, n_classes: int, *, max_iter: int = 200, tol: float = 1e-6) -> Mixture:
     """The Dawid–Skene model nearest to all observed pairs in divergence, (4a)–(4c); class k is label k."""
-    start = factor_multispa(pairs, n_classes)
+    init = factor_multispa(pairs, n_classes)
     left, right, _ = pairs.observed
     R = pairs.frequencies()
-    A, weights = unstack_confusions(start).transpose(0, 2, 1), start.weights
+    A, weights = unstack_confusions(init).transpose(0, 2, 1), init.weights
     before = divergence(R, left, right, A, weights)
     for _ in range(max_iter):
         A = update_confusions(R, left, right, A, weights)
@@ -53,7 +53,7 @@ def factor_cnmf(pairs: PairCounts, n_classes: int, *, max_iter: int = 200, tol: 
         if before - after <= tol * before:
             break
         before = after
-    return start_mixture(weights, A)
+    return floored_mixture(weights, A)
 
 
 def divergence(R: Floats, left: Indices, right: Indices, A: Floats, weights: Floats) -> float:
@@ -73,13 +73,13 @@ def update_confusions(R: Floats, left: Indices, right: Indices, A: Floats, weigh
     pull = np.zeros_like(A)
     np.add.at(pull, left, ratio @ (A[right] * weights))
     np.add.at(pull, right, ratio.transpose(0, 2, 1) @ (A[left] * weights))
-    share = A * pull
-    mass = share.sum(axis=1, keepdims=True)
-    return np.where(mass > 0, share / np.where(mass > 0, mass, 1), A)  # without a pair, or mass: as before
+    unscaled = A * pull
+    mass = unscaled.sum(axis=1, keepdims=True)
+    return np.where(mass > 0, unscaled / np.where(mass > 0, mass, 1), A)  # without a pair, or mass: as before
 
 
 def update_weights(R: Floats, left: Indices, right: Indices, A: Floats, weights: Floats) -> Floats:
     """λ_f ← λ_f Σ_{m,j} A_m(:, f)ᵀ (R̂_mj / A_m D A_jᵀ) A_j(:, f), scaled to one."""
     ratio = R / model(left, right, A, weights)
-    share = weights * (A[left] * (ratio @ A[right])).sum(axis=(0, 1))
-    return np.asarray(share / share.sum()) if share.sum() > 0 else weights
+    unscaled = weights * (A[left] * (ratio @ A[right])).sum(axis=(0, 1))
+    return np.asarray(unscaled / unscaled.sum()) if unscaled.sum() > 0 else weights

@@ -42,17 +42,17 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.signedinteger]
 
 LEAST_RATIO = 0.1
-"""Singular values of R_ℓr below this share of the largest are not inverted: the inverse may enlarge the noise
+"""Singular values of R_ℓr below this fraction of the largest are not inverted: the inverse may enlarge the noise
 of a co-occurrence tenfold, not more."""
 
 DENSE_SPECTRUM = 2_000
 """Up to this size the leading eigenvectors come from a dense solver; beyond, from Lanczos steps."""
 
 BYTES_PER_BLOCK = 80
-"""Working memory a block (m, n): counts, two max-min products, their choices, lists of blocks to impute."""
+"""Working memory per block (m, n): counts, two max-min products, their choices, lists of blocks to impute."""
 
-COPIES_OF_OBSERVED = 4
-"""How often the observed blocks are held beside X: themselves, their singular vectors, their inverses."""
+OBSERVED_ARRAYS = 4
+"""Arrays of the size of the observed blocks held besides X: themselves, their singular vectors, their inverses."""
 
 BLOCKS_AT_ONCE = 1 << 16
 """How many blocks are computed together: a few MB of small matrices."""
@@ -64,7 +64,7 @@ class Imputed:
 
     X: Floats  # (M K, M K), symmetric, equation (6)
     known: Bools  # (M, M) observed or imputed
-    missing_before: float  # share of blocks, diagonal included
+    missing_before: float  # proportion of blocks, diagonal included
     missing_after: float
 
 
@@ -92,9 +92,9 @@ def impute_designated(
     upper, lower, left, right = upper[reached], lower[reached], left[reached], right[reached]
     blocks = X.reshape(n_workers, K, n_workers, K)
     for begin in range(0, len(upper), BLOCKS_AT_ONCE):
-        part = slice(begin, begin + BLOCKS_AT_ONCE)
-        R = _carry(blocks, inverse, at, upper[part], lower[part], left[part], right[part])
-        _write(blocks, to_joint(R) if project else R, upper[part], lower[part])
+        chunk = slice(begin, begin + BLOCKS_AT_ONCE)
+        R = _carry(blocks, inverse, at, upper[chunk], lower[chunk], left[chunk], right[chunk])
+        _write(blocks, to_joint(R) if project else R, upper[chunk], lower[chunk])
     before = 1 - known.mean()
     known[upper, lower] = known[lower, upper] = True
     return Imputed(X, known, float(before), float(1 - known.mean()))
@@ -104,7 +104,7 @@ def stack_observed(pairs: PairCounts, *, memory: int | None = None) -> Floats:
     """Equation (6) with zeros for unobserved blocks, the diagonal ones among them: X without imputation."""
     K, n_workers = _block_size(pairs), pairs.n_columns
     m, n, _ = pairs.observed
-    need = 8 * K**2 * (n_workers**2 + COPIES_OF_OBSERVED * len(m)) + BYTES_PER_BLOCK * n_workers**2
+    need = 8 * K**2 * (n_workers**2 + OBSERVED_ARRAYS * len(m)) + BYTES_PER_BLOCK * n_workers**2
     if memory is not None and need > memory:
         raise DataError(
             f"the co-occurrences of {n_workers:,} workers with {K} classes take {need / 1e9:.3g} GB, "
@@ -154,10 +154,10 @@ def _max_min(A: Ints, B: Ints) -> tuple[Ints, Ints]:
 def _pseudo_inverses(R: Floats, least_ratio: float) -> tuple[Floats, Bools]:
     """R⁺ of every observed block with small singular values cut off, and whether none was."""
     left, values, right = np.linalg.svd(R)
-    kept = values >= least_ratio * values[:, :1]
-    scale = np.divide(1.0, values, out=np.zeros_like(values), where=kept)
+    inverted = values >= least_ratio * values[:, :1]
+    scale = np.divide(1.0, values, out=np.zeros_like(values), where=inverted)
     inverse = (right.transpose(0, 2, 1) * scale[:, None]) @ left.transpose(0, 2, 1)
-    return inverse, np.asarray(kept.all(axis=1))
+    return inverse, np.asarray(inverted.all(axis=1))
 
 
 def _carry(blocks: Floats, inverse: Floats, at: Ints, m: Ints, n: Ints, left: Ints, right: Ints) -> Floats:

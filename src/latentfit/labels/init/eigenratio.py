@@ -6,16 +6,16 @@ Needs     two classes; raters who err alike on both classes; raters connected th
           right more often than wrong
 Promises  for any assignment of raters to tasks an error governed by the spectral gap (the expansion) of the
           graph of raters who share a task
-Differs   each connected part of that graph is solved by itself (the paper assumes one part: elsewhere the
-          ratio is 0 / 0); parts of one or two raters, whose reliabilities nothing determines, vote with equal
-          weight; the sign comes from the votes, part by part
+Differs   each connected component of that graph is solved by itself (the paper assumes one: elsewhere the
+          ratio is 0 / 0); components of one or two raters, whose reliabilities nothing determines, vote with equal
+          weight; the sign comes from the votes, by component
 Objective the best rank-one fit by eigenvectors: E[R] = G ∘ wwᵀ, so R's leading vector over G's is w
 
 Symbols   paper  here     shape   meaning
-          U      A        (n, M)  ratings +1 / −1, 0 where a rater was silent
+          U      A        (n, M)  ratings +1 / −1, 0 where a rater gave no label
           O/N    R        (M, M)  agreements less disagreements, per shared task
           G      G        (M, M)  1 where two raters share a task
-          w      weights  (M,)    2 · reliability − 1, up to one factor a part
+          w      weights  (M,)    2 · reliability − 1, up to one factor per component
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from latentfit.labels.data.labels import Labels
 from latentfit.labels.init.ghosh import binary_ratings, leading_eigenvector, soft_binary
 from latentfit.labels.moments import check_pair_memory
 
-SMALLEST_PART = 3
+SMALLEST_COMPONENT = 3
 """Fewer raters than this share no triangle: any split of their agreement into reliabilities fits."""
 
 RATIO_FLOOR = 1e-9
@@ -58,10 +58,10 @@ def rater_weights(A: sp.csr_array) -> Floats:
     inverse.data, G.data = 1 / shared.data, np.ones_like(shared.data)
     R = ((A.T @ A) * inverse).tocsr()
     support = A.T @ A.sum(axis=1)  # how much each rater sides with the votes
-    n_parts, part = connected_components(G, directed=False)
+    n_components, component = connected_components(G, directed=False)
     weights = np.ones(A.shape[1])
-    for number in np.flatnonzero(np.bincount(part, minlength=n_parts) >= SMALLEST_PART):
-        raters = np.flatnonzero(part == number)
+    for number in np.flatnonzero(np.bincount(component, minlength=n_components) >= SMALLEST_COMPONENT):
+        raters = np.flatnonzero(component == number)
         weights[raters] = _ratio(R[raters][:, raters], G[raters][:, raters], support[raters])
     return weights
 

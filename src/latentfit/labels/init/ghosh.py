@@ -4,7 +4,7 @@ Paper     Ghosh, Kale & McAfee (2011), "Who moderates the moderators? Crowdsourc
           user-generated content", ACM EC: the spectral algorithm for one-coin raters
 Needs     two classes; raters who err alike on both classes; the crowd right more often than wrong; about
           equally many tasks of either class (a class in the majority is itself a leading direction)
-Promises  with every rater on every task and n → ∞ the share of wrong signs goes to zero like the noise
+Promises  with every rater on every task and n → ∞ the proportion of wrong signs goes to zero like the noise
           over the gap of the two leading singular values
 Differs   unrated cells are zeros (the paper: every cell is rated, or rated with equal probability); the sign
           comes from the votes (the paper: from one rater known to be good); the eigenvector is taken on the
@@ -12,7 +12,7 @@ Differs   unrated cells are zeros (the paper: every cell is rated, or rated with
 Objective max ‖Uᵀx‖ over ‖x‖ = 1; the answer is sign(x)
 
 Symbols   paper  here   shape   meaning
-          U      A      (n, M)  ratings +1 / −1, 0 where a rater was silent
+          U      A      (n, M)  ratings +1 / −1, 0 where a rater gave no label
           x      score  (n,)    leading left singular vector, up to scale
           –      v      (M,)    leading right singular vector: score = A v
 """
@@ -32,7 +32,7 @@ DENSE_SPECTRUM = 1_000
 beyond it the leading one is found by Lanczos steps from a fixed vector."""
 
 NO_EVIDENCE = 1e-12
-"""A score below this share of what its parts add up to in size is rounding: the task stays undecided."""
+"""A score below this fraction of the sum of its absolute terms is rounding: the task stays undecided."""
 
 
 def factor_ghosh(labels: Labels) -> Floats:
@@ -55,7 +55,7 @@ def binary_ratings(labels: Labels, method: str) -> sp.csr_array:
 
 
 def threshold_ratings(labels: Labels, level: int) -> sp.csr_array:
-    """Ratings (n, M): +1 where the given class is above `level`, −1 where it is not, 0 where silent."""
+    """Ratings (n, M): +1 where the given class is above `level`, −1 where it is not, 0 where no label."""
     signs = np.where(labels.given > level, 1.0, -1.0)
     return sp.csr_array((signs, labels.workers, labels.offsets), shape=(labels.n_rows, labels.n_workers))
 
@@ -66,8 +66,8 @@ def leading_eigenvector(operator: LinearOperator, size: int) -> Floats:
         dense = np.asarray(operator @ np.eye(size))
         vector = np.linalg.eigh((dense + dense.T) / 2)[1][:, -1]
     else:
-        start = np.full(size, size**-0.5)
-        vector = eigsh(operator, k=1, which="LA", v0=start)[1][:, 0]
+        v0 = np.full(size, size**-0.5)
+        vector = eigsh(operator, k=1, which="LA", v0=v0)[1][:, 0]
     return np.asarray(vector * np.sign(vector[np.argmax(np.abs(vector))]))
 
 
@@ -80,7 +80,7 @@ def side_with_votes(A: sp.csr_array, weights: Floats) -> Floats:
 
 
 def soft_binary(score: Floats, size: Floats) -> Floats:
-    """The share of the weight on each side, (n, 2): (1 ± score / size) / 2; without weight both get half."""
+    """The proportion of the weight on each side, (n, 2): (1 ± score / size) / 2; without weight both get half."""
     decided = np.abs(score) > NO_EVIDENCE * size
     lean = np.divide(score, size, out=np.zeros_like(score), where=decided)
     return np.column_stack([(1 - lean) / 2, (1 + lean) / 2])

@@ -14,7 +14,7 @@ Symbols   paper  here      shape           meaning
           σ_w    sigma     (M, K, K)       worker's parameters (true, given)
           τ_i    tau       (n, K, K)       task's parameters (true, given)
           Q      Q         (n, K)          distribution of each task's true label
-          α, β   strength  –               ridge of workers γ K², of tasks α · labels a worker / labels a task
+          α, β   strength  –               ridge of workers γ K², of tasks α · labels per worker / labels per task
           P      P         (labels, K, K)  P(given | true) for the worker and task of each label
           φ̂      seen      (·, K, K)       Σ Q(v) [label = c] of each worker, or of each task
           φ      expected  (·, K, K)       the same under the model: Σ Q(v) P(c | v)
@@ -31,7 +31,7 @@ from scipy.special import xlogy
 
 from latentfit.core.kernels import Floats
 from latentfit.labels.data.labels import Labels
-from latentfit.labels.init.votes import vote_shares
+from latentfit.labels.init.votes import vote_proportions
 
 GAMMA = 0.25
 """Ridge of the workers over K²; the smallest of the paper's candidates, and its demonstration's choice."""
@@ -46,21 +46,21 @@ product of two never rounds to zero."""
 
 @dataclass(frozen=True)
 class Side:
-    """The workers' or the tasks' half of the model: whose label it is, sums over labels, and the ridge."""
+    """The workers' or the tasks' half of the model: whose label it is, the incidence matrix, and the ridge."""
 
     at: NDArray[np.integer]  # (labels,)
-    sums: sp.csr_array  # (size, labels) of ones
+    incidence: sp.csr_array  # (size, labels) of ones
     strength: float
 
 
 def factor_minimax_entropy(labels: Labels, *, max_iter: int = 50, tol: float = 5e-3, n_steps: int = 5) -> Floats:
     """Soft labels (n, K): Q after `max_iter` rounds, or when no entry of it moves by more than `tol`."""
     if labels.n_labels == 0:
-        return vote_shares(labels)
+        return vote_proportions(labels)
     workers, tasks = sides(labels, GAMMA)
     shape = (labels.n_classes, labels.n_classes)
     sigma, tau = np.zeros((labels.n_workers, *shape)), np.zeros((labels.n_rows, *shape))
-    Q = vote_shares(labels)
+    Q = vote_proportions(labels)
     for _ in range(max_iter):
         sigma = ascend(sigma, workers, _odds(tau)[tasks.at], Q[tasks.at], labels.given, n_steps)
         tau = ascend(tau, tasks, _odds(sigma)[workers.at], Q[tasks.at], labels.given, n_steps)
@@ -71,7 +71,7 @@ def factor_minimax_entropy(labels: Labels, *, max_iter: int = 50, tol: float = 5
 
 
 def sides(labels: Labels, gamma: float) -> tuple[Side, Side]:
-    """The workers' and the tasks' half, with α = γ K² and β = α · labels a worker / labels a task."""
+    """The workers' and the tasks' half, with α = γ K² and β = α · labels per worker / labels per task."""
     task = labels.task_of()
     n_workers, n_tasks = len(np.unique(labels.workers)), len(np.unique(task))
     alpha = gamma * labels.n_classes**2
@@ -86,7 +86,7 @@ def sides(labels: Labels, gamma: float) -> tuple[Side, Side]:
 def ascend(theta: Floats, side: Side, other: Floats, q: Floats, given: NDArray[np.int32], n_steps: int) -> Floats:
     """σ (or τ) after gradient steps of length 1 / bound; `other` are the other half's odds at each label."""
     seen = _seen(side, q, given)
-    bound = CURVATURE * (side.sums @ q)[:, :, None] + side.strength
+    bound = CURVATURE * (side.incidence @ q)[:, :, None] + side.strength
     for _ in range(n_steps):
         theta = theta + gradient(theta, side, other, q, seen) / bound
     return theta
@@ -96,7 +96,7 @@ def gradient(theta: Floats, side: Side, other: Floats, q: Floats, seen: Floats) 
     """∂ objective / ∂ σ (or τ) = φ̂ − φ − ridge · parameter."""
     P = _odds(theta)[side.at] * other
     P *= (q / P.sum(axis=2))[:, :, None]
-    expected = (side.sums @ P.reshape(len(P), -1)).reshape(theta.shape)
+    expected = (side.incidence @ P.reshape(len(P), -1)).reshape(theta.shape)
     return np.asarray(seen - expected - side.strength * theta)
 
 
@@ -109,7 +109,7 @@ def log_probabilities(labels: Labels, workers: Side, tasks: Side, sigma: Floats,
 
 def update_labels(labels: Labels, workers: Side, tasks: Side, sigma: Floats, tau: Floats) -> Floats:
     """Q_i(v) ∝ Π_w P(x_wi | v): the closed-form step."""
-    log_q = tasks.sums @ log_probabilities(labels, workers, tasks, sigma, tau)
+    log_q = tasks.incidence @ log_probabilities(labels, workers, tasks, sigma, tau)
     Q = np.exp(log_q - log_q.max(axis=1, keepdims=True))
     return np.asarray(Q / Q.sum(axis=1, keepdims=True))
 
@@ -129,4 +129,4 @@ def _seen(side: Side, q: Floats, given: NDArray[np.int32]) -> Floats:
     n_labels, n_classes = q.shape
     cells = np.zeros((n_labels, n_classes, n_classes))
     cells[np.arange(n_labels), :, given] = q
-    return np.asarray((side.sums @ cells.reshape(n_labels, -1)).reshape(-1, n_classes, n_classes))
+    return np.asarray((side.incidence @ cells.reshape(n_labels, -1)).reshape(-1, n_classes, n_classes))

@@ -36,7 +36,7 @@ from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture, stack_confusions
-from latentfit.labels.init.symnmf import START_FLOOR
+from latentfit.labels.init.symnmf import INIT_FLOOR
 
 Indices = NDArray[np.intp]
 
@@ -51,13 +51,13 @@ def factor_multispa(pairs: PairCounts, n_classes: int) -> Mixture:
     left, right, _ = pairs.observed
     R = pairs.frequencies()
     columns, owner = scaled_columns(R, left, right, has_full_rank(R))
-    vertices, found = successive_projection(columns, owner, pairs.n_columns)
-    columns, owner = scaled_columns(R, left, right, ~(found[left] & found[right]))
+    vertices, determined = successive_projection(columns, owner, pairs.n_columns)
+    columns, owner = scaled_columns(R, left, right, ~(determined[left] & determined[right]))
     others, rescued = successive_projection(columns, owner, pairs.n_columns)
     A = neutral_confusions(pairs)
     A[rescued] = in_label_order(others[rescued])
-    A[found] = in_label_order(vertices[found])
-    return start_mixture(prior(R, left, right, A, found | rescued), A)
+    A[determined] = in_label_order(vertices[determined])
+    return floored_mixture(prior(R, left, right, A, determined | rescued), A)
 
 
 def check_labels_are_classes(first: NDArray[np.int32], n_classes: int) -> None:
@@ -66,7 +66,7 @@ def check_labels_are_classes(first: NDArray[np.int32], n_classes: int) -> None:
     if (sizes != n_classes).any():
         n_labels = int(sizes[sizes != n_classes][0])
         raise DataError(
-            f"{n_classes} classes asked for, but workers choose among {n_labels} labels; "
+            f"n_classes must equal the number of labels, {n_labels}, got {n_classes}; "
             "confusion matrices need as many classes as labels"
         )
 
@@ -79,7 +79,7 @@ def scaled_columns(R: Floats, left: Indices, right: Indices, use: NDArray[np.boo
     order = np.lexsort((j, m))
     columns, owner = blocks[order].reshape(-1, R.shape[1]), np.repeat(m[order], R.shape[1])
     mass = columns.sum(axis=1)
-    seen = mass > 0  # a label that j never gave beside m says nothing
+    seen = mass > 0  # a label that j never gave on tasks of m
     return columns[seen] / mass[seen, None], owner[seen]  # Z̄_m(:, q) = Z_m(:, q) / ‖Z_m(:, q)‖₁
 
 
@@ -93,14 +93,14 @@ def successive_projection(columns: Floats, owner: Indices, n_workers: int) -> tu
     """SPA on every annotator's cloud at once: vertices (M, K, K), and who has K independent ones."""
     size = columns.shape[1]
     vertices = np.zeros((n_workers, size, size))
-    found = np.zeros(n_workers, bool)
+    determined = np.zeros(n_workers, bool)
     if not len(columns):
-        return vertices, found
-    workers, starts, which = np.unique(owner, return_index=True, return_inverse=True)
+        return vertices, determined
+    workers, first_columns, which = np.unique(owner, return_index=True, return_inverse=True)
     residual, independent = columns.copy(), np.ones(len(workers), bool)
     for k in range(size):
         lengths = (residual**2).sum(axis=1)
-        longest = np.maximum.reduceat(lengths, starts)
+        longest = np.maximum.reduceat(lengths, first_columns)
         ties = np.flatnonzero(lengths == longest[which])
         chosen = ties[np.unique(which[ties], return_index=True)[1]]  # q̂_k = argmax_q ‖r_q‖², first of equals
         independent &= longest > RANK_TOLERANCE
@@ -108,8 +108,8 @@ def successive_projection(columns: Floats, owner: Indices, n_workers: int) -> tu
         direction = residual[chosen] / np.sqrt(np.maximum(longest, RANK_TOLERANCE))[:, None]
         along = (residual * direction[which]).sum(axis=1)
         residual -= along[:, None] * direction[which]  # r_q ← (I − uuᵀ) r_q
-    found[workers] = independent
-    return vertices, found
+    determined[workers] = independent
+    return vertices, determined
 
 
 def in_label_order(A: Floats) -> Floats:
@@ -123,13 +123,13 @@ def in_label_order(A: Floats) -> Floats:
 def neutral_confusions(pairs: PairCounts) -> Floats:
     """Confusion matrices (M, K, K) that ignore the class: all columns are how the annotator answers."""
     counts = pairs.singles.reshape(pairs.n_columns, -1) + 1.0
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    return np.repeat(shares[:, :, None], shares.shape[1], axis=2)
+    proportions = counts / counts.sum(axis=1, keepdims=True)
+    return np.repeat(proportions[:, :, None], proportions.shape[1], axis=2)
 
 
-def prior(R: Floats, left: Indices, right: Indices, A: Floats, found: NDArray[np.bool_]) -> Floats:
+def prior(R: Floats, left: Indices, right: Indices, A: Floats, determined: NDArray[np.bool_]) -> Floats:
     """Class weights: least squares of vec R_mj = (A_j ⊙ A_m) λ over pairs with both matrices found, λ ≥ 0."""
-    known = found[left] & found[right]
+    known = determined[left] & determined[right]
     n_classes = A.shape[2]
     if not known.any():
         return np.full(n_classes, 1 / n_classes)
@@ -142,7 +142,7 @@ def prior(R: Floats, left: Indices, right: Indices, A: Floats, found: NDArray[np
     return np.asarray(weights / weights.sum()) if weights.sum() > 0 else np.full(n_classes, 1 / n_classes)
 
 
-def start_mixture(weights: Floats, A: Floats) -> Mixture:
+def floored_mixture(weights: Floats, A: Floats) -> Mixture:
     """The mixture of confusion matrices A (m, k, f), fit for EM: no probability below the floor."""
-    weights, A = np.maximum(weights, START_FLOOR), np.maximum(A, START_FLOOR)
+    weights, A = np.maximum(weights, INIT_FLOOR), np.maximum(A, INIT_FLOOR)
     return stack_confusions(weights / weights.sum(), (A / A.sum(axis=1, keepdims=True)).transpose(0, 2, 1))

@@ -9,7 +9,7 @@ Differs   the constrained least squares (18) is solved exactly (one eigendecompo
           is halved until the objective falls, so every sweep is monotone. `pair_weight="robust-size"`
           multiplies the robust weight by |S_mj| (40.7 → 24.6 % error on LabelMe); "robust" and "uniform"
           are the paper's own two. A third of `max_sweeps` without weights comes first, and `max_sweeps` cuts what the
-          paper runs until the cost moves by less than 1e-6. Rows that no pair touches keep their start.
+          paper runs until the cost moves by less than 1e-6. Rows that no pair touches keep their initial values.
 
 Symbols   paper     here      shape       meaning
           R̂_mj     seen      (2P, K, K)  co-occurrences of the observed pairs, both directions
@@ -111,20 +111,20 @@ def solve_in_ball(gram: Floats, target: Floats, radius: float) -> Floats:
 
 def fit_robust_root(
     pairs: PairCounts,
-    start: Floats,
+    init: Floats,
     *,
     pair_weight: PairWeight = "robust-size",
     max_sweeps: int = 30,
     tol: float = 1e-6,
 ) -> tuple[Floats, list[float]]:
-    """Stacked square root (M·K, K) of criterion (9) from `start`, and (17a) after every sweep, the start first."""
+    """Stacked square root (M·K, K) of criterion (9) from `init`, and (17a) before and after every sweep."""
     data = Observed.of(pairs)
-    n_classes = start.shape[1]
-    blocks = start.reshape(data.n_workers, -1, n_classes)
-    if pair_weight != "uniform":  # warm start: the unweighted fit is where the robust one begins
+    n_classes = init.shape[1]
+    blocks = init.reshape(data.n_workers, -1, n_classes)
+    if pair_weight != "uniform":  # warm start from the unweighted fit
         blocks = _descend(data, blocks, "uniform", max_sweeps // 3, tol)[0]
     blocks, path = _descend(data, blocks, pair_weight, max_sweeps, tol)
-    return blocks.reshape(start.shape), path
+    return blocks.reshape(init.shape), path
 
 
 def _descend(

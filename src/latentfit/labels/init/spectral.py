@@ -41,22 +41,22 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.tensor.whitened import symmetrised
 from latentfit.labels.data.labels import Labels
-from latentfit.labels.init.multispa import check_labels_are_classes, start_mixture
+from latentfit.labels.init.multispa import check_labels_are_classes, floored_mixture
 from latentfit.labels.init.votes import label_matrix
 
-POWER_STARTS, POWER_STEPS = 50, 100
-"""L and N of the power method: its theorem asks for a polynomial in K starts and about log K steps; a tensor
+POWER_INITS, POWER_STEPS = 50, 100
+"""L and N of the power method: its theorem asks for a polynomial in K initialisations and about log K steps; a tensor
 of K³ cells makes both nearly free, so both are generous."""
 PARTITIONS = 5
-"""Random partitions to choose from: with few labels a task, one in five may leave an indefinite M₂."""
+"""Random partitions to choose from: with few labels per task, one in five may leave an indefinite M₂."""
 TURNS = ((1, 2, 0), (2, 0, 1), (0, 1, 2))
 """(a, b, c): groups a and b are carried over to group c."""
 RANGE = 1e-6
-"""Share of the largest singular value below which a direction of a moment counts as noise."""
+"""Fraction of the largest singular value below which a direction of a moment counts as noise."""
 
 
 def factor_spectral(labels: Labels, n_classes: int, *, rng: np.random.Generator) -> Mixture:
-    """The Dawid–Skene model whose class k is label k; `rng` draws the groups and the starts (Algorithm 1)."""
+    """The Dawid–Skene model whose class k is label k; `rng` draws the groups and the initial vectors (Algorithm 1)."""
     check_labels_are_classes(labels.first, n_classes)
     if labels.n_workers < 3:
         raise NotIdentifiableError(
@@ -70,7 +70,7 @@ def factor_spectral(labels: Labels, n_classes: int, *, rng: np.random.Generator)
         groups[c], W[c] = group_confusion(T, whitener, rng)
     A = worker_confusions(labels, group, Z, groups, W)  # step 3
     weights = W / W.sum(axis=1, keepdims=True)
-    return start_mixture(weights.mean(axis=0), A)
+    return floored_mixture(weights.mean(axis=0), A)
 
 
 def best_partition(labels: Labels, rng: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
@@ -83,7 +83,7 @@ def best_partition(labels: Labels, rng: np.random.Generator) -> tuple[NDArray[np
 
 
 def margin(Z: Floats, a: int, b: int, c: int) -> float:
-    """The smallest eigenvalue of M₂ as a share of the largest: negative if noise made it indefinite."""
+    """The smallest eigenvalue of M₂ as a fraction of the largest: negative if noise made it indefinite."""
     values = np.linalg.eigvalsh(second_moment(Z[a], Z[b], Z[c])[0])
     return float(values[0] / values[-1]) if values[-1] > 0 else -np.inf
 
@@ -134,19 +134,19 @@ def group_confusion(T: Floats, whitener: Floats, rng: np.random.Generator) -> tu
         value = max(value, 1.0)  # w = 1/α² is a probability, so α ≥ 1
         W[h] = value**-2  # ŵ_h = α̂_h⁻²
         columns[:, h] = value * (unwhiten @ vector)  # μ̂_h = (Q̂ᵀ)⁻¹ α̂_h v̂_h
-    shares = np.maximum(columns, 0) / np.maximum(np.abs(columns).sum(axis=0), np.finfo(float).tiny)
-    order = match_classes(shares)
+    proportions = np.maximum(columns, 0) / np.maximum(np.abs(columns).sum(axis=0), np.finfo(float).tiny)
+    order = match_classes(proportions)
     return columns[:, order], W[order]
 
 
 def robust_eigenpair(T: Floats, rng: np.random.Generator) -> tuple[float, Floats]:
-    """The largest eigenvalue T(v, v, v) reached from random starts by v ← T(I, v, v) / ‖T(I, v, v)‖."""
+    """The largest eigenvalue T(v, v, v) reached from random initial vectors by v ← T(I, v, v) / ‖T(I, v, v)‖."""
     size = len(T)
-    starts = rng.standard_normal((POWER_STARTS, size))
-    vectors = starts / np.linalg.norm(starts, axis=1, keepdims=True)
+    initial = rng.standard_normal((POWER_INITS, size))
+    vectors = initial / np.linalg.norm(initial, axis=1, keepdims=True)
     flat = T.reshape(size, size * size).T
     for _ in range(POWER_STEPS):
-        moved = (vectors[:, :, None] * vectors[:, None, :]).reshape(POWER_STARTS, -1) @ flat
+        moved = (vectors[:, :, None] * vectors[:, None, :]).reshape(POWER_INITS, -1) @ flat
         length = np.linalg.norm(moved, axis=1, keepdims=True)
         vectors = np.where(length > 0, moved / np.where(length > 0, length, 1), vectors)
     values = np.einsum("ijk,si,sj,sk->s", T, vectors, vectors, vectors, optimize=True)

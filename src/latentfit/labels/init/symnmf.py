@@ -4,10 +4,10 @@ Paper     Ibrahim & Fu 2022, "Crowdsourcing via Annotator Co-occurrence Imputati
           NMF", problem (12), updates (13), Theorem 3; α = 0 is the algorithm of Huang, Sidiropoulos & Swami
           2014 ([21] there)
 Needs     U = H Qᵀ + N with H ≥ 0 as in Assumption 1: rank K, energy spread over its rows, a sparse support placed
-          uniformly (14), singular values apart; ν = ‖N‖_F small, a start Q₀ not too far (15)
+          uniformly (14), singular values apart; ν = ‖N‖_F small, an initial Q₀ not too far (15)
 Promises  for some constant α: ‖Q_t − QΠ‖² ≤ ρ ‖Q_{t−1} − QΠ‖² + O(Kσ²ν²/γ₀²) with ρ < 1 (16a). Of the diminishing
           schedule, the default, the paper proves nothing; it found it faster
-Differs   stops when Q stands still (paper: when the cost does); α has a floor of 1e-6 as in the paper's real-data
+Differs   stops when Q has converged (paper: when the cost has); α has a floor of 1e-6 as in the paper's real-data
           runs, so that the diminishing schedule ends in theirs, and begins at the first round whose α leaves something
           standing (`first_round=0`: as printed); H is max(U Q, 0) at the end, not ReLU_α
 
@@ -35,20 +35,20 @@ SHRINK = 0.8
 """ψ of the diminishing schedule ψ^(t+1): 23 rounds against 64 for α = 0 in the prototypes."""
 SETTLED = 1e-3
 """Below this α the diminishing schedule may stop: a confusion matrix has no smaller entry when EM takes over."""
-LARGEST_SHARE = 0.5
-"""The diminishing schedule begins where α is this share of the smallest column maximum of U Q₀."""
-START_FLOOR = 1e-3
-"""Smallest probability of a start: a zero is final for EM, and few labels cannot tell 0 from 1/1000."""
+LARGEST_FRACTION = 0.5
+"""The diminishing schedule begins where α is this fraction of the smallest column maximum of U Q₀."""
+INIT_FLOOR = 1e-3
+"""Smallest probability of an initialisation: a zero is final for EM, and few labels cannot tell 0 from 1/1000."""
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Where (13) ended."""
+    """Result of (13)."""
 
     factor: Floats  # H (C, K)
     turn: Floats  # Q (K, K)
     n_iter: int
-    path: list[Floats]  # H after every round, kept only on request
+    path: list[Floats]  # H after every round, stored only on request
 
 
 def schedule(kind: str, step: int) -> float:
@@ -68,7 +68,7 @@ def rotate_nonnegative(
     first_round: int | None = None,
     keep_path: bool = False,
 ) -> Rotation:
-    """Alternate (13a)–(13c) from `turn` (the identity: adequate after a vote start).
+    """Alternate (13a)–(13c) from `turn` (the identity: adequate after an initialisation from votes).
 
     `first_round` is the t whose α comes first; None passes over those that leave a column of H with nearly nothing.
     """
@@ -84,9 +84,9 @@ def rotate_nonnegative(
             path.append(factor)
         w, vt = _singular_vectors(factor.T @ root)  # (13b)
         new_turn = vt.T @ w.T  # (13c)
-        still = np.abs(new_turn - turn).max() < tol and schedule(alpha, step) <= SETTLED
+        converged = np.abs(new_turn - turn).max() < tol and schedule(alpha, step) <= SETTLED
         turn = new_turn
-        if still:
+        if converged:
             break
     return Rotation(np.maximum(root @ turn, 0.0), turn, step + 1 - begin, path)
 
@@ -101,26 +101,26 @@ def _singular_vectors(matrix: Floats) -> tuple[Floats, Floats]:
 
 
 def _first_round(rotated: Floats, alpha: str, most: int) -> int:
-    """The first round whose α leaves something standing in every column of U Q₀, or (13b) forgets the start."""
-    reach = max(float(np.maximum(rotated.max(axis=0), 0.0).min()) * LARGEST_SHARE, ALPHA_FLOOR)
+    """The first round whose α leaves no column of U Q₀ empty, or (13b) forgets the initialisation."""
+    reach = max(float(np.maximum(rotated.max(axis=0), 0.0).min()) * LARGEST_FRACTION, ALPHA_FLOOR)
     return next((t for t in range(most) if schedule(alpha, t) <= reach), 0)
 
 
-def rotate_from_several(root: Floats, n_starts: int, rng: np.random.Generator) -> Rotation:
-    """The best of the identity and random starting rotations, by the residual of (12a) under (12b)."""
+def rotate_from_several(root: Floats, n_inits: int, rng: np.random.Generator) -> Rotation:
+    """The best of the identity and random initial rotations, by the residual of (12a) under (12b)."""
     shape = (root.shape[1], root.shape[1])
-    turns = [None] + [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(n_starts - 1)]
+    turns = [None] + [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(n_inits - 1)]
     tried = [rotate_nonnegative(root, turn=turn) for turn in turns]
-    return min(tried, key=lambda found: float(np.square(found.factor - root @ found.turn).sum()))
+    return min(tried, key=lambda rotation: float(np.square(rotation.factor - root @ rotation.turn).sum()))
 
 
-def mixture_from_factor(factor: Floats, first: NDArray[np.int32], say: Floats) -> Mixture:
+def mixture_from_factor(factor: Floats, first: NDArray[np.int32], votes: Floats) -> Mixture:
     """Confusion matrices and prior from H = [A₁; …; A_M] D^½ (Proposition 1).
 
-    A block's column sums are λ^½, so the prior is their `say`-weighted mean, squared.
+    A block's column sums are λ^½, so the prior is their `votes`-weighted mean, squared.
     """
     roots = np.add.reduceat(factor, first[:-1], axis=0)  # (M, K)
-    weights = np.square(say @ roots / max(float(say.sum()), 1e-300))
+    weights = np.square(votes @ roots / max(float(votes.sum()), 1e-300))
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(factor.shape[1], 1 / factor.shape[1])
-    table = normalise_tables(np.maximum(normalise_tables(factor, first), START_FLOOR), first)
-    return Mixture(np.maximum(weights, START_FLOOR) / np.maximum(weights, START_FLOOR).sum(), table, first)
+    table = normalise_tables(np.maximum(normalise_tables(factor, first), INIT_FLOOR), first)
+    return Mixture(np.maximum(weights, INIT_FLOOR) / np.maximum(weights, INIT_FLOOR).sum(), table, first)

@@ -29,27 +29,28 @@ from latentfit.labels.init.votes import label_matrix
 RIDGE = 20.0
 """Pull towards the mean worker, in co-labels: U of a rare class is noise without it."""
 SETTLED = 1e-2
-"""Relative change of the last sweep: the start of EM needs two digits, not eight."""
+"""Relative change of the last sweep: an initialisation of EM needs two digits, not eight."""
 LARGEST = 1.0
 """D of (9b): ‖A_m D^½‖_F ≤ 1 for every confusion matrix and prior."""
 
 
-def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30) -> tuple[Floats, int]:
-    """Stacked square root (M·K, K) of criterion (9), weighted by co-labels, from `start`, and the sweeps it took."""
+def fit_root(labels: Labels, init: Floats, *, max_sweeps: int = 30) -> tuple[Floats, int]:
+    """Stacked square root (M·K, K) of criterion (9), weighted by co-labels, from `init`, and the sweeps it took."""
     n_workers, n_classes = labels.n_workers, labels.n_classes
     cells = label_matrix(labels)
-    said = sp.csr_array((np.ones(labels.n_labels), labels.workers, labels.offsets), shape=(labels.n_rows, n_workers))
-    cells_t, said_t = cells.T.tocsr(), said.T.tocsr()
+    ones = np.ones(labels.n_labels)
+    presence = sp.csr_array((ones, labels.workers, labels.offsets), shape=(labels.n_rows, n_workers))
+    cells_t, presence_t = cells.T.tocsr(), presence.T.tocsr()
     cell_counts = np.bincount(labels.cell_of(), minlength=n_workers * n_classes)
     counts = np.bincount(labels.workers, minlength=n_workers).astype(np.float64)
-    silent = (counts == 0)[:, None, None]  # a worker without labels keeps its start and delays nobody
-    root, sweeps = start, 0
+    unlabelled = (counts == 0)[:, None, None]  # keep their initial value, not part of the criterion
+    root, sweeps = init, 0
     while sweeps < max_sweeps:
         sweeps += 1
         blocks = root.reshape(n_workers, n_classes, n_classes)
         grams = np.einsum("mak,mal->mkl", blocks, blocks)  # U_mᵀU_m
-        task_grams = said @ grams.reshape(n_workers, -1)  # T_n
-        right = (said_t @ task_grams).reshape(grams.shape) - counts[:, None, None] * grams
+        task_grams = presence @ grams.reshape(n_workers, -1)  # T_n
+        right = (presence_t @ task_grams).reshape(grams.shape) - counts[:, None, None] * grams
         left = cells_t @ (cells @ root) - cell_counts[:, None] * root  # via t_n
         mean = np.einsum("m,mak->ak", counts, blocks) / max(counts.sum(), 1.0)
         ridged = right + RIDGE * np.eye(n_classes)
@@ -57,8 +58,8 @@ def fit_root(labels: Labels, start: Floats, *, max_sweeps: int = 30) -> tuple[Fl
         solved = np.linalg.solve(ridged, target.transpose(0, 2, 1)).transpose(0, 2, 1)
         norms = np.sqrt(np.square(solved).sum(axis=(1, 2), keepdims=True))
         solved = solved / np.maximum(norms / LARGEST, 1.0)  # (9b)
-        step = np.where(silent, 0.0, (solved - blocks) / 2)
+        step = np.where(unlabelled, 0.0, (solved - blocks) / 2)
         root = (blocks + step).reshape(root.shape)
-        if np.square(step).sum() <= SETTLED**2 * np.square(blocks[~silent[:, 0, 0]]).sum():
+        if np.square(step).sum() <= SETTLED**2 * np.square(blocks[~unlabelled[:, 0, 0]]).sum():
             break
     return root, sweeps

@@ -13,9 +13,9 @@ Promises  third moments make Γ and π unique up to one order of classes; the ob
           is a stationary point
 Differs   the number of triples is cubic, so at most MAX_TRIPLE_CELLS / K³ enter, those with most co-labels
           (ties drawn by `rng`), counted on at most MAX_LOOKS co-labelled triples of cells (tasks with very
-          many labels lend a random part of them); an ADMM result that would raise the objective is dropped,
-          in place of the proximal term; the step ρ is trace(G)/K. Columns start random with their largest
-          entry on the diagonal, the paper's "better than random" start: on sparse crowds an even draw ends
+          many labels contribute a random subset of them); an ADMM result that would raise the objective is dropped,
+          in place of the proximal term; the step ρ is trace(G)/K. Initial columns are random with their largest
+          entry on the diagonal, the paper's "better than random" initialisation: on sparse crowds an even draw ends
           higher in the objective, with groups of annotators that disagree on the order of classes
 
 Symbols   paper      here       shape             meaning
@@ -41,7 +41,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.simplex import project_to_simplex
 from latentfit.labels.data.labels import Labels
-from latentfit.labels.init.multispa import Indices, check_labels_are_classes, start_mixture
+from latentfit.labels.init.multispa import Indices, check_labels_are_classes, floored_mixture
 from latentfit.labels.moments import count_label_pairs
 
 MAX_TRIPLE_CELLS = 2**21
@@ -78,12 +78,12 @@ class Moments:
     @cached_property
     def half_squares(self) -> float:
         """The constant of the objective."""
-        return sum(float((part**2).sum()) for part in (self.mean, self.R, self.Psi)) / 2
+        return sum(float((moment**2).sum()) for moment in (self.mean, self.R, self.Psi)) / 2
 
     def sides(self) -> list[Side]:
         size = self.mean.shape[1]
         pairs = [(self.left, self.right, self.R), (self.right, self.left, self.R.transpose(0, 2, 1))]
-        m, j, R = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+        m, j, R = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
         turns = ((0, 1, 2), (1, 0, 2), (2, 0, 1))
         who = np.concatenate([self.triples[:, list(turn)] for turn in turns])
         Psi = np.concatenate([self.Psi.transpose(0, *(axis + 1 for axis in turn)) for turn in turns])
@@ -122,19 +122,19 @@ def factor_tensor(
             f"{labels.n_workers} workers have no third moments; the tensor method needs at least three"
         )
     moments = annotator_moments(labels, rng, memory=memory)
-    A, weights = random_start(labels.n_workers, n_classes, rng)
+    A, weights = random_init(labels.n_workers, n_classes, rng)
     A, weights, _ = fit(moments, A, weights, max_iter=max_iter, tol=tol)
     alone = np.setdiff1d(np.arange(labels.n_workers), np.r_[moments.left, moments.right])
-    A[alone] = moments.mean[alone][:, :, None]  # never beside another: nothing is known but how they answer
+    A[alone] = moments.mean[alone][:, :, None]  # no common task with anybody: only the label proportions are known
     n_labels = np.bincount(labels.workers, minlength=labels.n_workers)
     order = match_classes(np.tensordot(n_labels, A, 1))
-    return start_mixture(weights[order], A[:, :, order])
+    return floored_mixture(weights[order], A[:, :, order])
 
 
 def fit(
     moments: Moments, A: Floats, weights: Floats, *, max_iter: int, tol: float
 ) -> tuple[Floats, Floats, list[float]]:
-    """Rounds of all Γ_m, then π, from a start; also the objective at the start and after every round."""
+    """Rounds of all Γ_m, then π, from initial values; also the objective there and after every round."""
     A, sides = A.copy(), moments.sides()
     inner = A.transpose(0, 2, 1) @ A  # Γ_mᵀ Γ_m
     duals, dual = np.zeros_like(A), np.zeros_like(weights)
@@ -204,7 +204,7 @@ def quadratic(G: Floats, B: Floats, X: Floats) -> float:
     return float(np.vdot(X, G @ X / 2 - B))
 
 
-def random_start(n_workers: int, n_classes: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def random_init(n_workers: int, n_classes: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Random columns, each with its largest entry on the diagonal, and even weights."""
     A = rng.random((n_workers, n_classes, n_classes))
     largest, diagonal = A.argmax(axis=1)[:, None, :], np.arange(n_classes)[None, None, :]
@@ -238,14 +238,14 @@ def count_triples(labels: Labels, rng: np.random.Generator) -> tuple[Indices, Fl
         worker, given = worker[three], given[three]
         keys.append(((worker[..., 0] * M + worker[..., 1]) * M + worker[..., 2]).ravel())
         cells.append(((given[..., 0] * K + given[..., 1]) * K + given[..., 2]).ravel())
-    found, which, seen = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)
-    most = np.lexsort((rng.random(len(found)), -seen))[: max(MAX_TRIPLE_CELLS // K**3, 1)]
+    triple_keys, which, seen = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)
+    most = np.lexsort((rng.random(len(triple_keys)), -seen))[: max(MAX_TRIPLE_CELLS // K**3, 1)]
     most.sort()
-    rank = np.full(len(found), -1)
+    rank = np.full(len(triple_keys), -1)
     rank[most] = np.arange(len(most))
-    kept = rank[which] >= 0
-    counts = np.bincount(rank[which][kept] * K**3 + np.concatenate(cells)[kept], minlength=len(most) * K**3)
-    triples = np.stack([found[most] // M**2, found[most] // M % M, found[most] % M], axis=1)
+    counted = rank[which] >= 0
+    counts = np.bincount(rank[which][counted] * K**3 + np.concatenate(cells)[counted], minlength=len(most) * K**3)
+    triples = np.stack([triple_keys[most] // M**2, triple_keys[most] // M % M, triple_keys[most] % M], axis=1)
     return triples.astype(np.intp), counts.reshape(-1, K, K, K) / seen[most][:, None, None, None]
 
 
@@ -254,13 +254,13 @@ def thinned(labels: Labels, rng: np.random.Generator) -> Labels:
     per_task = np.diff(labels.offsets)
     limits = np.arange(3, max(int(per_task.max(initial=3)), 3) + 1)
     size, tasks = np.unique(per_task, return_counts=True)
-    kept = np.minimum(size, limits[:, None]).astype(np.float64)
-    looks = (tasks * kept * (kept - 1) * (kept - 2) / 6).sum(axis=1)
+    counted = np.minimum(size, limits[:, None]).astype(np.float64)
+    looks = (tasks * counted * (counted - 1) * (counted - 2) / 6).sum(axis=1)
     limit = limits[max(int((looks <= MAX_LOOKS).sum()) - 1, 0)]
     if limit == limits[-1]:
         return labels
     task = labels.task_of()
     order = np.lexsort((rng.random(labels.n_labels), task))
-    keep = np.zeros(labels.n_labels, bool)
-    keep[order] = np.arange(labels.n_labels) - labels.offsets[task] < limit
-    return labels.subset(keep)
+    drawn = np.zeros(labels.n_labels, bool)
+    drawn[order] = np.arange(labels.n_labels) - labels.offsets[task] < limit
+    return labels.subset(drawn)

@@ -1,4 +1,4 @@
-"""What to ask next: the labels that make a crowd comparable, then those expected to tell most."""
+"""Which labels to ask for next: those that make workers comparable, then the most informative."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ within reach
 so the worth of all candidate pairs is three matrix products. The greedy cover takes the best pairs, looks again,
 and ends when nothing is missing. A pair is made by a request: one of the two labels a task of the other. A task
 with several labels joins the asked worker to all of them at once; that task is taken for which most comes within
-reach, among equals the one whose label tells most.
+reach, among equals the one with the most informative label.
 
 Symbols   paper        here         shape     meaning
           Ω            observed     (M, M)    pairs of workers with a common task
@@ -34,12 +34,12 @@ Bools = NDArray[np.bool_]
 COVER_WORKERS = 1_000
 """Most workers whose blocks are all looked at: matrix products of this size take a tenth of a second, and a cover
 may need dozens. In larger crowds only separate groups are connected and odd cycles closed."""
-PAIRS_A_LOOK = 32
-"""Pairs taken before the worth of all candidates is computed again."""
+PAIRS_PER_ROUND = 32
+"""Pairs chosen per round before the worth of all candidates is computed again."""
 CANDIDATES = 2_048
 """Best candidate pairs looked at between two computations of their worth."""
 WORTHWHILE = 0.5
-"""A pair is taken if it still brings this share of what the best one brought: the rest is looked at again."""
+"""A pair is taken if it still brings this fraction of the best gain: the rest is evaluated again."""
 UNCERTAIN_TASKS = 64
 """Tasks among which the request that connects a group is chosen by information."""
 
@@ -51,7 +51,7 @@ class Cover:
     tasks: list[int] = field(default_factory=list)
     workers: list[int] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    missing_before: float | None = None  # share of the blocks out of reach; None: too many workers to look
+    missing_before: float | None = None  # proportion of the blocks out of reach; None: too many workers to look
     missing_after: float | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -76,8 +76,8 @@ class Reach:
             self.two[near, end] = self.two[end, near] = True
         self.missing[np.ix_(of_a, of_b)] = False
         self.missing[np.ix_(of_b, of_a)] = False
-        for start, end in ((a, b), (b, a)):
-            near = np.flatnonzero(self.two[start])
+        for begin, end in ((a, b), (b, a)):
+            near = np.flatnonzero(self.two[begin])
             self.missing[near, end] = self.missing[end, near] = False
         self.missing[a, b] = self.missing[b, a] = False
 
@@ -100,8 +100,8 @@ class Reach:
 class CoverBuilder:
     """Collects requests; knows who is on which task, asked ones included, and who may be asked."""
 
-    def __init__(self, labels: Labels, beliefs: Floats, confusions: Floats, room: Ints, limit: int) -> None:
-        self.labels, self.beliefs, self.confusions = labels, beliefs, confusions
+    def __init__(self, labels: Labels, posterior: Floats, confusions: Floats, room: Ints, limit: int) -> None:
+        self.labels, self.posterior, self.confusions = labels, posterior, confusions
         self.room, self.limit = room.copy(), limit
         self.asked: dict[int, list[int]] = {}
         self.reach: Reach | None = None
@@ -121,10 +121,10 @@ class CoverBuilder:
         begin, end = self.labels.offsets[task], self.labels.offsets[task + 1]
         return [*self.labels.workers[begin:end].tolist(), *self.asked.get(task, [])]
 
-    def most_telling(self, tasks: Ints, worker: int) -> int:
-        """The task of `tasks` about which the worker's label is expected to tell most."""
-        told = gains_of_pairs(self.beliefs[tasks], np.repeat(self.confusions[worker][None], len(tasks), axis=0))
-        return int(tasks[told.argmax()])
+    def most_informative(self, tasks: Ints, worker: int) -> int:
+        """The task of `tasks` about which the worker's label is most informative."""
+        gains = gains_of_pairs(self.posterior[tasks], np.repeat(self.confusions[worker][None], len(tasks), axis=0))
+        return int(tasks[gains.argmax()])
 
     def ask(self, task: int, worker: int, reason: str) -> None:
         if self.reach is not None:
@@ -137,13 +137,13 @@ class CoverBuilder:
         self.cover.reasons.append(reason)
 
 
-def cover_blocks(labels: Labels, beliefs: Floats, confusions: Floats, *, room: Ints, limit: int) -> Cover:
+def cover_blocks(labels: Labels, posterior: Floats, confusions: Floats, *, room: Ints, limit: int) -> Cover:
     """Requests that connect the crowd, then bring every block within reach.
 
-    `beliefs` (n, K) and `confusions` (M, true, given) choose among tasks; `room` (M,) is how many labels each
+    `posterior` (n, K) and `confusions` (M, true, given) choose among tasks; `room` (M,) is how many labels each
     worker may be asked for (0: not available), `limit` the most requests.
     """
-    builder = CoverBuilder(labels, beliefs, confusions, room, limit)
+    builder = CoverBuilder(labels, posterior, confusions, room, limit)
     connect_groups(builder)
     if labels.n_workers <= COVER_WORKERS:
         observed = observed_pairs(labels)
@@ -158,7 +158,7 @@ def cover_blocks(labels: Labels, beliefs: Floats, confusions: Floats, *, room: I
         if builder.cover.missing_after > 0 and not builder.full:
             builder.cover.notes.append(
                 f"{builder.cover.missing_after:.2%} of the worker pairs stay out of reach: the workers who could "
-                "close the gap are not available or have no room"
+                "connect them are not available or have no room"
             )
     else:
         builder.cover.notes.append(
@@ -195,7 +195,7 @@ class Side:
     def of(cls, builder: CoverBuilder, workers: Ints) -> Side:
         tasks = np.unique(np.concatenate([builder.tasks_of(int(worker)) for worker in workers]))
         several = np.minimum(np.diff(builder.labels.offsets)[tasks], 2)
-        order = np.lexsort((-entropies(builder.beliefs[tasks]), -several))
+        order = np.lexsort((-entropies(builder.posterior[tasks]), -several))
         return cls(workers, np.asarray(tasks[order[:UNCERTAIN_TASKS]]))
 
 
@@ -225,19 +225,19 @@ def connect_groups(builder: CoverBuilder) -> None:
 
 
 def _joining(builder: CoverBuilder, main: Side, group: Side) -> tuple[int, int, int] | None:
-    """(task, asked worker, a worker they meet): one side's worker on a task of the other side."""
+    """(task, asked worker, a worker of the task): one side's worker on a task of the other side."""
     for askers, hosts in ((group, main), (main, group)):
         free = askers.workers[builder.room[askers.workers] > 0]
         if len(free) and len(hosts.tasks):
             worker = int(free[builder.room[free].argmax()])
             several = hosts.tasks[[len(builder.on_task(int(task))) > 1 for task in hosts.tasks]]
-            task = builder.most_telling(several if len(several) else hosts.tasks, worker)
+            task = builder.most_informative(several if len(several) else hosts.tasks, worker)
             return task, worker, builder.on_task(task)[0]
     return None
 
 
 def _close_triangle(builder: CoverBuilder, main: Side) -> None:
-    """A third label on a task with two: without an odd cycle, pair counts fit a whole family of models."""
+    """A third label on a task with two: without an odd cycle, pair counts fit a family of models."""
     free = np.flatnonzero(builder.room > 0)
     for task in main.tasks.tolist():
         others = builder.on_task(task)
@@ -262,7 +262,7 @@ def reach_blocks(builder: CoverBuilder, reach: Reach) -> None:
         candidates = np.argsort(-(allowed * shuffle).ravel(), kind="stable")[:CANDIDATES]
         enough, taken = 0.0, 0
         for a, b in zip(*np.unravel_index(candidates, allowed.shape), strict=True):
-            if builder.full or taken >= PAIRS_A_LOOK or allowed[a, b] <= enough:
+            if builder.full or taken >= PAIRS_PER_ROUND or allowed[a, b] <= enough:
                 break
             if reach.one[a, b] or not (builder.room[a] > 0 or builder.room[b] > 0):
                 continue
@@ -277,13 +277,13 @@ def reach_blocks(builder: CoverBuilder, reach: Reach) -> None:
 
 
 def _tie_breaks(n_workers: int) -> Floats:
-    """Factors just below 1, the same every time: equal pairs are not all looked at beside the same worker."""
+    """Factors just below 1, the same every time: equal pairs are not all with the same worker."""
     code = np.arange(n_workers)
     return np.asarray(1 - 1e-4 * ((code[:, None] * 7919 + code * 104729) % 1009) / 1009)
 
 
 def _request_pair(builder: CoverBuilder, worth: Floats, a: int, b: int) -> bool:
-    """Ask a or b to label a task of the other; the task that brings most within reach, then tells most."""
+    """Ask a or b to label a task of the other; the task that brings most within reach, then the most informative."""
     best: tuple[float, int, int, int] | None = None
     for worker, other in ((a, b), (b, a)):
         tasks = builder.tasks_of(other)
@@ -292,7 +292,7 @@ def _request_pair(builder: CoverBuilder, worth: Floats, a: int, b: int) -> bool:
         brings = _worth_of_tasks(builder.labels, worth[worker], tasks)
         top = tasks[brings >= brings.max() * (1 - 1e-6)]
         if best is None or brings.max() > best[0]:
-            best = float(brings.max()), builder.most_telling(top, worker), worker, other
+            best = float(brings.max()), builder.most_informative(top, worker), worker, other
     if best is None:
         return False
     _, task, worker, other = best
@@ -301,7 +301,7 @@ def _request_pair(builder: CoverBuilder, worth: Floats, a: int, b: int) -> bool:
 
 
 def _worth_of_tasks(labels: Labels, worth: Floats, tasks: Ints) -> Floats:
-    """Total worth of meeting everybody on each task; `worth` (M,) is 0 for workers met before."""
+    """Total worth of all co-annotations on each task; `worth` (M,) is 0 for observed pairs."""
     row, at = entries_of(labels.offsets, tasks)
     return np.asarray(np.add.reduceat(worth[labels.workers[at]], np.searchsorted(row, np.arange(len(tasks)))))
 

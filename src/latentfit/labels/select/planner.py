@@ -1,4 +1,4 @@
-"""What to ask next: labels that make the crowd comparable, then the labels expected to tell most."""
+"""Which labels to ask for next: those that make workers comparable, then the most informative."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from latentfit.labels.select.information import (
     Crowd,
     Ints,
     choose_pairs,
-    committee_beliefs,
+    committee_posterior,
     gains_of_pairs,
     shrunk_confusions,
 )
@@ -33,9 +33,9 @@ from latentfit.labels.select.information import (
 if TYPE_CHECKING:
     from latentfit.labels.estimator.dawid_skene import DawidSkene
 
-DEFAULT_SHARE = 0.1
-"""Without a budget: labels by information for this share of the tasks, the step whose worth was measured."""
-COVER_SHARE = 0.5
+DEFAULT_FRACTION = 0.1
+"""Without a budget: labels by information for this fraction of the tasks, the step whose worth was measured."""
+COVER_FRACTION = 0.5
 """Most of a given budget that may go into joining workers: what makes the crowd comparable must not eat all of
 what brings the error down."""
 NO_LIMIT = 2**31
@@ -45,9 +45,19 @@ NO_LIMIT = 2**31
 class Plan:
     """Labels to ask for.
 
-    `table` has the columns rank, task, worker (empty: anyone), reason, gain (nats the label is expected to tell);
-    the first `n_cover` rows make workers comparable, which takes the share of worker pairs that (7)–(8) cannot
-    reach from `missing_before` to `missing_after` (None: too many workers to look). `notes` say what could not be had.
+    Attributes
+    ----------
+    table : frame of n_labels rows
+        Columns rank, task, worker (empty: anyone), reason and gain (expected information in nats).
+    n_labels : int
+        Number of rows.
+    n_cover : int
+        Number of first rows that make workers comparable.
+    missing_before, missing_after : float or None
+        Proportion of worker pairs that equations (7)–(8) cannot reach, without and with these rows; None with too many
+        workers to compute it.
+    notes : list of str
+        What could not be planned, and why.
 
     Examples
     --------
@@ -71,7 +81,7 @@ class Plan:
 def plan_labels(
     model: DawidSkene, labels: Any, *, budget: int | None = None, per_worker: int | None = None, workers: Any = None
 ) -> Plan:
-    r"""What to ask next of a crowd, given a fitted model and the labels so far.
+    r"""Which labels to ask for next, given a fitted model and the labels so far.
 
     Use it between two rounds of labelling: ask for what the plan lists, add the answers, fit again. First come
     labels that connect the crowd and bring every pair of workers within reach of equations (7)–(8); then the
@@ -80,17 +90,23 @@ def plan_labels(
 
     Parameters
     ----------
-    model : fitted `DawidSkene`
-    labels : the labels so far, in any form that `DawidSkene.fit` takes; also tasks and workers new to the model
-    budget : most labels in the plan, at most half of them to join workers; None: all that joining needs, and a
-        tenth of the tasks
-    per_worker : most labels asked of one worker
-    workers : names of those who can be asked (a column, or a frame with a worker column; the labels themselves
-        name everybody so far). Unknown names count as average. None: the task alone, for anyone.
+    model : DawidSkene
+        A fitted model.
+    labels : as in `DawidSkene.fit`
+        The labels so far; tasks and workers may be new to the model.
+    budget : int or None, default=None
+        Most labels in the plan, at most half of them to join workers; None: all that joining needs, and a tenth of the
+        tasks.
+    per_worker : int or None, default=None
+        Most labels asked of one worker.
+    workers : array, frame or None, default=None
+        Names of the workers who can be asked (a column, or a frame with a worker column such as the labels themselves).
+        Unseen annotators count as average. None plans tasks alone, for anyone.
 
     Returns
     -------
-    `Plan`; its `table` is a frame of the caller's kind.
+    plan : Plan
+        Its `table` is a frame of the caller's kind.
 
     Examples
     --------
@@ -129,7 +145,26 @@ def plan_crowd(
     n_jobs: int | None = None,
     seed: int = 0,
 ) -> tuple[dict[str, Any], Plan]:
-    """The same for a fitted crowd and coded labels: the columns of the table, and the plan without it.
+    """Same as `plan_labels` for a fitted crowd and coded labels.
+
+    Parameters
+    ----------
+    fitted : FittedCrowd
+        Result of `fit_crowd`.
+    labels : Labels
+        The labels so far.
+    budget, per_worker, workers : see `plan_labels`
+    n_jobs : int or None, default=None
+        Threads; None uses all cores.
+    seed : int, default=0
+        Seed of the committee.
+
+    Returns
+    -------
+    columns : dict
+        The columns of the plan's table.
+    plan : Plan
+        The plan without its table.
 
     Examples
     --------
@@ -145,18 +180,18 @@ def plan_crowd(
     _check_limits(budget, per_worker)
     data, mixture = _under_model(fitted, labels)
     with one_blas_thread():
-        sums = MemoryEngine(data, n_jobs).sums(mixture)
-        beliefs = committee_beliefs(data, mixture, n_jobs=n_jobs, seed=seed)
-        confusions, pooled = shrunk_confusions(sums, data.n_classes)
+        stats = MemoryEngine(data, n_jobs).sums(mixture)
+        posterior = committee_posterior(data, mixture, n_jobs=n_jobs, seed=seed)
+        confusions, pooled = shrunk_confusions(stats, data.n_classes)
         asked, codes = _available(workers, data)
         room = np.zeros(data.n_workers, np.int64)
         room[codes[codes >= 0]] = NO_LIMIT if per_worker is None else per_worker
-        limit = NO_LIMIT if budget is None else int(np.ceil(COVER_SHARE * budget))
-        cover = cover_blocks(data, beliefs, confusions, room=room, limit=limit)
-        left = max(1, round(DEFAULT_SHARE * data.n_rows)) if budget is None else budget - len(cover.tasks)
-        told = np.concatenate([confusions, pooled[None]])[codes]  # code -1, a stranger, is the crowd's average
-        offers = Anyone(pooled) if workers is None else _crowd(told, codes, data, cover, per_worker)
-        chosen = choose_pairs(offers, beliefs, left)
+        limit = NO_LIMIT if budget is None else int(np.ceil(COVER_FRACTION * budget))
+        cover = cover_blocks(data, posterior, confusions, room=room, limit=limit)
+        left = max(1, round(DEFAULT_FRACTION * data.n_rows)) if budget is None else budget - len(cover.tasks)
+        asked_confusions = np.concatenate([confusions, pooled[None]])[codes]  # code -1, unseen: the average
+        offers = Anyone(pooled) if workers is None else _crowd(asked_confusions, codes, data, cover, per_worker)
+        chosen = choose_pairs(offers, posterior, left)
     notes = list(cover.notes)
     if budget is not None and len(cover.tasks) >= limit and cover.missing_after:
         notes.append(
@@ -164,9 +199,9 @@ def plan_crowd(
             f"{cover.missing_after:.2%} of the worker pairs stay out of reach"
         )
     if len(chosen.tasks) < left:
-        notes.append(f"only {len(chosen.tasks)} labels are expected to tell anything and can still be asked for")
+        notes.append(f"only {len(chosen.tasks)} labels are informative and can still be asked for")
     names = None if workers is None else asked[chosen.workers]
-    columns = _columns(data, beliefs, confusions, cover, chosen, names)
+    columns = _columns(data, posterior, confusions, cover, chosen, names)
     n_labels = len(cover.tasks) + len(chosen.tasks)
     return columns, Plan(None, n_labels, len(cover.tasks), cover.missing_before, cover.missing_after, notes)
 
@@ -174,17 +209,17 @@ def plan_crowd(
 def _under_model(fitted: FittedCrowd, data: Labels) -> tuple[Labels, Mixture]:
     """The labels with the model's classes, and its mixture with one table per worker of the labels."""
     given = match_labels(data.class_names, fitted.class_names, "label")[data.given]
-    known = given >= 0  # a label the model does not know says nothing it could use
+    known = given >= 0  # labels unknown to the model are dropped
     data = replace(replace(data, given=given).subset(known), class_names=fitted.class_names, gold=None)
     if data.n_labels == 0:
         raise DataError("the labels hold no label to plan from; every cell is missing, abstains or is unknown")
-    seen = getattr(fitted, "evidence", None)
-    if seen is not None and seen.data.known is not None:  # answers held fixed in the fit are known here too
-        known_rows, answers = seen.data.known
-        rows = find_tasks(seen.data, data.task_names, "gold task")
+    evidence = getattr(fitted, "evidence", None)
+    if evidence is not None and evidence.data.known is not None:  # answers held fixed in the fit are known here too
+        known_rows, answers = evidence.data.known
+        rows = find_tasks(evidence.data, data.task_names, "gold task")
         sure = np.isin(rows, known_rows)
         given = answers[np.searchsorted(known_rows, rows[sure])]
-        data = with_gold(data, (data.task_names[sure], seen.data.class_names[given]))
+        data = with_gold(data, (data.task_names[sure], evidence.data.class_names[given]))
     worker = match(data.worker_names, fitted.worker_names, "worker")
     stacked = fitted.mixture.table.reshape(len(fitted.worker_names), data.n_classes, data.n_classes)
     tables = np.concatenate([stacked, fitted.pooled[None]])[worker]  # code -1 is the crowd's average
@@ -193,7 +228,7 @@ def _under_model(fitted: FittedCrowd, data: Labels) -> tuple[Labels, Mixture]:
 
 
 def _available(workers: Any, data: Labels) -> tuple[Names, Ints]:
-    """Names of those who can be asked, and their codes in the labels (-1: not there)."""
+    """Names of those who can be asked, and their codes in the labels (-1: unseen)."""
     if workers is None:
         return data.worker_names, np.arange(data.n_workers)
     frame = as_frame(workers)
@@ -208,11 +243,12 @@ def _available(workers: Any, data: Labels) -> tuple[Names, Ints]:
     return names, match(names, data.worker_names, "worker").astype(np.int64)
 
 
-def _crowd(told: Floats, codes: Ints, data: Labels, cover: Cover, per_worker: int | None) -> Crowd:
+def _crowd(asked_confusions: Floats, codes: Ints, data: Labels, cover: Cover, per_worker: int | None) -> Crowd:
     """Everybody available, without the pairs that are labelled or asked for already."""
     place = np.full(data.n_workers, -1, np.int64)
     place[codes[codes >= 0]] = np.flatnonzero(codes >= 0)
-    offers = Crowd(told, data.n_rows, None if per_worker is None else np.full(len(codes), per_worker, np.int64))
+    room = None if per_worker is None else np.full(len(codes), per_worker, np.int64)
+    offers = Crowd(asked_confusions, data.n_rows, room)
     there = place[data.workers] >= 0
     offers.strike(data.task_of()[there], place[data.workers[there]])
     offers.use(np.array(cover.tasks, np.int64), place[np.array(cover.workers, np.int64)])
@@ -220,7 +256,7 @@ def _crowd(told: Floats, codes: Ints, data: Labels, cover: Cover, per_worker: in
 
 
 def _columns(
-    data: Labels, beliefs: Floats, confusions: Floats, cover: Cover, chosen: Chosen, names: Names | None
+    data: Labels, posterior: Floats, confusions: Floats, cover: Cover, chosen: Chosen, names: Names | None
 ) -> dict[str, Any]:
     covered, joining = np.array(cover.tasks, np.int64), np.array(cover.workers, np.int64)
     tasks = np.concatenate([covered, chosen.tasks])
@@ -231,27 +267,27 @@ def _columns(
         "rank": np.arange(1, len(tasks) + 1),
         "task": data.task_names[tasks],
         "worker": np.array(asked, object),
-        "reason": np.array(cover.reasons + _doubts(data, beliefs, chosen.tasks), object),
-        "gain": np.concatenate([gains_of_pairs(beliefs[covered], confusions[joining]), chosen.gains]),
+        "reason": np.array(cover.reasons + _reasons(data, posterior, chosen.tasks), object),
+        "gain": np.concatenate([gains_of_pairs(posterior[covered], confusions[joining]), chosen.gains]),
     }
 
 
-def _doubts(data: Labels, beliefs: Floats, tasks: Ints) -> list[str]:
-    """In words why a task is asked: the two classes it may be."""
+def _reasons(data: Labels, posterior: Floats, tasks: Ints) -> list[str]:
+    """Why a task is asked: its two most probable classes."""
     asked: dict[int, int] = {}
     reasons = []
     for task in tasks.tolist():
         asked[task] = asked.get(task, 0) + 1
-        first, second = np.argsort(-beliefs[task], kind="stable")[:2]
-        doubt = (
-            f"unsure: {data.class_names[first]} ({beliefs[task, first]:.0%}) "
-            f"or {data.class_names[second]} ({beliefs[task, second]:.0%})"
+        first, second = np.argsort(-posterior[task], kind="stable")[:2]
+        reason = (
+            f"unsure: {data.class_names[first]} ({posterior[task, first]:.0%}) "
+            f"or {data.class_names[second]} ({posterior[task, second]:.0%})"
         )
-        reasons.append(doubt if asked[task] == 1 else f"{doubt}; label {asked[task]} asked here")
+        reasons.append(reason if asked[task] == 1 else f"{reason}; label {asked[task]} asked here")
     return reasons
 
 
 def _check_limits(budget: int | None, per_worker: int | None) -> None:
     for name, value in (("budget", budget), ("per_worker", per_worker)):
         if value is not None and value < 1:
-            raise DataError(f"{name}={value} allows no label at all; give a number of labels above 0")
+            raise DataError(f"{name} must be an int >= 1 or None, got {value}; give a number of labels")

@@ -1,7 +1,7 @@
 """Replay of a finished crowd: what would the error have been with fewer labels, chosen by the plan or at random?
 
-Every task starts with a few random labels. Then labels are bought, a tenth of the tasks a step, and the model is
-refitted after every step from where it stood (MAP-EM, as `DawidSkene`). Only labels that exist in the finished
+Every task starts with a few random labels. Then labels are bought, a tenth of the tasks per step, and the model is
+refitted after every step from the last parameters (MAP-EM, as `DawidSkene`). Only labels that exist in the finished
 crowd can be bought, so the replay needs no assumption about what a worker would have said.
 """
 
@@ -26,11 +26,11 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.labels.data.input import read_gold, read_labels
 from latentfit.labels.data.labels import Labels, match_answers
-from latentfit.labels.init.votes import sums_of, vote_shares
+from latentfit.labels.init.votes import sufficient_statistics, vote_proportions
 from latentfit.labels.select.information import (
     Ints,
     choose_pairs,
-    committee_beliefs,
+    committee_posterior,
     entries_of,
     fit_from,
     gains_of_pairs,
@@ -47,18 +47,18 @@ class Stored:
     def __init__(self, labels: Labels, bought: NDArray[np.bool_], confusions: Floats) -> None:
         self.labels, self.left, self.confusions = labels, ~bought, confusions
 
-    def best(self, tasks: Ints, beliefs: Floats) -> tuple[Ints, Floats]:
+    def best(self, tasks: Ints, posterior: Floats) -> tuple[Ints, Floats]:
         row, at = entries_of(self.labels.offsets, tasks)
         row, at = row[self.left[at]], at[self.left[at]]
-        gains = gains_of_pairs(beliefs[row], self.confusions[self.labels.workers[at]])
+        gains = gains_of_pairs(posterior[row], self.confusions[self.labels.workers[at]])
         order = np.lexsort((-gains, row))
         leads = order[np.flatnonzero(np.diff(row[order], prepend=-1))]
         chosen, best = np.full(len(tasks), -1, np.int64), np.zeros(len(tasks))
         chosen[row[leads]], best[row[leads]] = at[leads], gains[leads]
         return chosen, best
 
-    def serve(self, tasks: Ints, beliefs: Floats) -> tuple[Ints, Floats]:
-        chosen, gains = self.best(tasks, beliefs)
+    def serve(self, tasks: Ints, posterior: Floats) -> tuple[Ints, Floats]:
+        chosen, gains = self.best(tasks, posterior)
         self.left[chosen[chosen >= 0]] = False
         return chosen, gains
 
@@ -81,18 +81,27 @@ def simulate_plan(
 
     Parameters
     ----------
-    labels : long frame, wide matrix or `Labels`, as `DawidSkene.fit` takes them
-    truth : frame task/label or mapping; tasks without truth are planned for and not scored
-    seeds : how many replays, with seeds 0, 1, …
-    first : random labels a task starts with
-    shares : shares of all labels at which the error is reported; those below the start are left out
-    step : labels bought between refits, as a share of the tasks
-    policies : ``"plan"``, ``"random"`` or both
-    n_jobs : threads of a fit; small crowds are fastest with one
+    labels : as in `DawidSkene.fit`
+        The labels of a finished crowd.
+    truth : frame or mapping
+        True labels by task; tasks without truth are planned for and not scored.
+    seeds : int, default=5
+        Number of replays, with seeds 0, 1, …
+    first : int, default=2
+        Random labels per task at the beginning.
+    shares : sequence of float, default=(0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+        Proportions of all labels at which the error is reported; those below the first labels are left out.
+    step : float, default=0.1
+        Labels bought between refits, as a fraction of the tasks.
+    policies : sequence of {"plan", "random"}, default=("plan", "random")
+        How labels are chosen.
+    n_jobs : int or None, default=1
+        Threads of a fit; small crowds are fastest with one.
 
     Returns
     -------
-    A frame of the caller's kind: policy, seed, labels (bought), share (of all), error (share of the tasks).
+    result : frame of the caller's kind
+        Columns policy, seed, labels (bought), share (proportion of all labels) and error (proportion of the tasks).
 
     Examples
     --------
@@ -107,59 +116,59 @@ def simulate_plan(
     rows, answers = _known(data, truth)
     _check(shares, policies, first, step, seeds)
     table: dict[str, list[Any]] = {name: [] for name in ("policy", "seed", "labels", "share", "error")}
-    with one_blas_thread(), stage("replaying", len(policies) * seeds * len(shares), "shares") as told:
+    with one_blas_thread(), stage("replaying", len(policies) * seeds * len(shares), "shares") as progress:
         for policy, seed in product(policies, range(seeds)):
             for bought, posterior in _replay(data, policy, seed, first, shares, step, n_jobs):
                 error = float(np.mean(posterior[rows].argmax(axis=1) != answers))
                 for name, value in zip(table, (policy, seed, bought, bought / data.n_labels, error), strict=True):
                     table[name].append(value)
-                told.at(len(table["seed"]), f"{policy}, replay {seed + 1}")
+                progress.at(len(table["seed"]), f"{policy}, replay {seed + 1}")
     return build_frame(table, "pyarrow" if isinstance(labels, Labels) else backend_of(labels))
 
 
 def _replay(
     data: Labels, policy: str, seed: int, first: int, shares: Sequence[float], step: float, n_jobs: int | None
 ) -> Iterator[tuple[int, Floats]]:
-    """Labels bought and posterior (n, K) whenever one of the shares is reached."""
+    """Labels bought and posterior (n, K) whenever one of the proportions is reached."""
     rng = np.random.default_rng(seed)
     bought = _first_labels(data, first, rng)
-    a_step = max(1, round(step * data.n_rows))
+    step_size = max(1, round(step * data.n_rows))
     mixture: Mixture | None = None
     goals = [goal for goal in sorted({round(share * data.n_labels) for share in shares}) if goal >= bought.sum()]
     if not goals:
         raise DataError(
-            f"{first} labels a task are {bought.mean():.0%} of this crowd already; "
+            f"first={first} labels per task are already {bought.mean():.0%} of this crowd; "
             "give larger shares, or a smaller first"
         )
     for goal in goals:
         while (missing := goal - int(bought.sum())) > 0:
             shown = data.subset(bought)
-            mixture, sums = _refit(shown, mixture, n_jobs)
-            n = min(a_step, missing)
+            mixture, stats = _refit(shown, mixture, n_jobs)
+            n = min(step_size, missing)
             if policy == "random":
                 picked = rng.choice(np.flatnonzero(~bought), n, replace=False)
             else:
-                picked = _planned(data, shown, bought, mixture, sums, n, n_jobs)
+                picked = _planned(data, shown, bought, mixture, stats, n, n_jobs)
             bought[picked] = True
         mixture, _ = _refit(data.subset(bought), mixture, n_jobs)
         yield int(bought.sum()), posterior_of(MemoryEngine(data.subset(bought), n_jobs), mixture)[0]
 
 
 def _planned(
-    data: Labels, shown: Labels, bought: NDArray[np.bool_], mixture: Mixture, sums: Sums, n: int, n_jobs: int | None
+    data: Labels, shown: Labels, bought: NDArray[np.bool_], mixture: Mixture, stats: Sums, n: int, n_jobs: int | None
 ) -> Ints:
-    """Positions of the `n` labels to buy; at random (by position) once nothing is expected to tell anything."""
-    beliefs = committee_beliefs(shown, mixture, n_jobs=n_jobs)
-    offers = Stored(data, bought, shrunk_confusions(sums, data.n_classes)[0])
-    picked = choose_pairs(offers, beliefs, n).workers
+    """Positions of the `n` labels to buy; at random (by position) once no label is informative."""
+    posterior = committee_posterior(shown, mixture, n_jobs=n_jobs)
+    offers = Stored(data, bought, shrunk_confusions(stats, data.n_classes)[0])
+    picked = choose_pairs(offers, posterior, n).workers
     return np.concatenate([picked, np.flatnonzero(offers.left)[: n - len(picked)]])
 
 
 def _refit(shown: Labels, before: Mixture | None, n_jobs: int | None) -> tuple[Mixture, Sums]:
     """MAP-EM from the last parameters (the votes at first); class k stands for label k, as in `DawidSkene`."""
     engine = MemoryEngine(shown, n_jobs)
-    sums = sums_of(shown, vote_shares(shown)) if before is None else engine.sums(before)
-    mixture = align_to_labels(fit_from(shown, sums, engine), shown.per_worker)
+    stats = sufficient_statistics(shown, vote_proportions(shown)) if before is None else engine.sums(before)
+    mixture = align_to_labels(fit_from(shown, stats, engine), shown.per_worker)
     return mixture, engine.sums(mixture)
 
 
@@ -177,17 +186,17 @@ def _known(data: Labels, truth: Any) -> tuple[Ints, NDArray[np.int32]]:
     if gold is None:
         raise DataError("a replay needs the truth to measure errors; give a frame with the columns task and label")
     rows, answers = match(gold[0], data.task_names, "truth task"), match_answers(gold[1], data, "truth label")
-    asked = (rows >= 0) & (encode(gold[1], "truth label")[0] >= 0)  # an answer that nobody gave is an error, a gap none
+    asked = (rows >= 0) & (encode(gold[1], "truth label")[0] >= 0)  # a missing answer is no error
     if not asked.any():
         raise DataError("no task of the truth occurs in the labels; check that both use the same task ids")
     return rows[asked].astype(np.int64), answers[asked]
 
 
 def _check(shares: Sequence[float], policies: Sequence[str], first: int, step: float, seeds: int) -> None:
-    strange = [policy for policy in policies if policy not in POLICIES]
-    if strange or not policies:
-        raise DataError(f"policies={tuple(policies)!r} cannot be replayed; give 'plan', 'random' or both")
+    unknown = [policy for policy in policies if policy not in POLICIES]
+    if unknown or not policies:
+        raise DataError(f"policies must be 'plan', 'random' or both, got {tuple(policies)!r}; give at least one")
     if not shares or min(shares) <= 0 or max(shares) > 1:
-        raise DataError(f"shares={tuple(shares)!r} are not shares of the labels; give numbers above 0, at most 1")
+        raise DataError(f"shares must be numbers in (0, 1], got {tuple(shares)!r}; give proportions of all labels")
     if first < 1 or step <= 0 or seeds < 1:
-        raise DataError(f"first={first}, step={step}, seeds={seeds}; give numbers above 0 for each")
+        raise DataError(f"first, step and seeds must be > 0, got {first}, {step} and {seeds}; give larger numbers")
