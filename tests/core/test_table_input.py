@@ -117,7 +117,7 @@ def test_a_name_twice_is_refused():
 def test_more_classes_than_rows():
     with pytest.raises(DataError, match="5 classes were asked of 3 rows"):
         LatentClass(5).fit(pd.DataFrame({"a": ["x", "y", "z"]}))
-    with pytest.raises(DataError, match="no number of classes"):
+    with pytest.raises(DataError, match="n_components must be an int >= 1"):
         LatentClass(0).fit(pd.DataFrame({"a": ["x", "y", "z"]}))
 
 

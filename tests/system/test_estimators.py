@@ -223,7 +223,7 @@ SMOOTHED = ("BernoulliMixture", "CategoricalHMM", "DawidSkene", "LatentClass", "
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), -1, "much", np.ones(2)], ids=str)
 def test_smoothing_that_cannot_be_gets_one_sentence(name, value):
     model, data = CASES[name]
-    with pytest.raises(DataError, match="smoothing(=| must be)"):
+    with pytest.raises(DataError, match=r"smoothing(=| must be)"):
         fitted(clone(model).set_params(smoothing=value), data())
 
 

@@ -45,7 +45,7 @@ def test_a_column_from_the_others(frame: pd.DataFrame, model: LatentClass) -> No
     assert np.allclose(probability, probabilities.max(axis=1))
     assert [float(v) for v in values] == [words[k] for k in probabilities.argmax(axis=1)]
     assert np.allclose(model.expect_column(frame.head(40), "stars"), probabilities @ words)
-    with pytest.raises(DataError, match="words"):
+    with pytest.raises(DataError, match="holds text"):
         model.expect_column(frame, "q1")
 
 

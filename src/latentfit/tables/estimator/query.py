@@ -211,7 +211,7 @@ def _answer(joint: JointPMF, asked: Question, question: str) -> Answer:
 
 
 @dataclass(frozen=True)
-class Token:
+class _Token:
     """A name or value with its place."""
 
     text: str
@@ -341,7 +341,7 @@ class _Reader:
         if not self._take(sign):
             raise self._error(f"expected {sign!r} here, found {self._there()}" + (f"; {why}" if why else ""), self.at)
 
-    def _token(self, missing: str) -> Token:
+    def _token(self, missing: str) -> _Token:
         begin = self._skip()
         if self._peek() in QUOTES and self._peek():
             return self._quoted(begin)
@@ -350,13 +350,13 @@ class _Reader:
         text = self.text[begin : self.at].rstrip()
         if not text:
             raise self._error(f"{missing}, found {self._there()}", begin)
-        return Token(text, begin, False)
+        return _Token(text, begin, False)
 
     def _there(self) -> str:
         """The next sign, for a message."""
         return repr(self._peek()) if self._peek() else "the end"
 
-    def _quoted(self, begin: int) -> Token:
+    def _quoted(self, begin: int) -> _Token:
         quote, text = self.text[begin], ""
         self.at = begin + 1
         while True:
@@ -366,7 +366,7 @@ class _Reader:
             text += self.text[self.at : end]
             self.at = end + 1
             if self.text[self.at : self.at + 1] != quote:
-                return Token(text, begin, True)
+                return _Token(text, begin, True)
             text += quote
             self.at += 1
 
@@ -374,7 +374,7 @@ class _Reader:
         return QueryError(sentence, self.text, at)
 
 
-def _category(column: Column, token: Token) -> Any:
+def _category(column: Column, token: _Token) -> Any:
     """The category that a word means: spelled the same, the same truth value, or the same number."""
     values = column.categories.tolist()
     for value in values:
