@@ -95,8 +95,8 @@ class Workers:
 
 def measured(kind: str, folder: Path) -> dict[str, float]:
     """Runs in a process of its own."""
-    from latentfit.core.mixture.init import random_start
-    from latentfit.core.table.input import LearnWords
+    from latentfit.core.mixture.init import random_init
+    from latentfit.core.table.input import LearnCategories
     from latentfit.core.table.stored import AnyTable, code_scan
     from latentfit.core.table.table import Table
     from latentfit.engine.memory import engine_for
@@ -104,7 +104,7 @@ def measured(kind: str, folder: Path) -> dict[str, float]:
 
     before = peak()
     begin, cpu = time.perf_counter(), time.process_time()
-    stored = code_scan(scan(folder / "*.parquet", cache=folder / "cache"), LearnWords())
+    stored = code_scan(scan(folder / "*.parquet", cache=folder / "cache"), LearnCategories())
     opened = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu, "peak": peak() - before}
     if kind == "coding":
         return opened
@@ -113,7 +113,7 @@ def measured(kind: str, folder: Path) -> dict[str, float]:
     if kind == "memory":
         rows = Table(np.concatenate([block.codes for block in stored.blocks()]), stored.columns)
     engine = engine_for(rows, "dask" if kind == "dask" else "auto", None)
-    mixture = random_start(next(stored.blocks()), CLASSES, np.random.default_rng(0))
+    mixture = random_init(next(stored.blocks()), CLASSES, np.random.default_rng(0))
     found = engine.sums(mixture)
     walls, cpus = [], []
     for _ in range(PASSES):

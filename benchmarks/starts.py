@@ -23,7 +23,7 @@ from harness import data_folder
 from latentfit import LatentClass
 from latentfit.core.em import em
 from latentfit.core.mixture.em import SMOOTHING, table_steps
-from latentfit.core.mixture.init import random_start
+from latentfit.core.mixture.init import random_init
 from latentfit.core.table.input import read_table
 from latentfit.core.table.table import Table
 from latentfit.engine.limits import one_blas_thread
@@ -50,7 +50,7 @@ def one_split(frame: pd.DataFrame, n_components: int, split: int) -> dict[str, f
     begin = time.perf_counter()
     steps = table_steps(train, n_components, SMOOTHING, 1)
     rngs = [np.random.default_rng(1000 * split + k) for k in range(20)]
-    runs = [em(steps, random_start(train, n_components, rng), **CLIMB) for rng in rngs]
+    runs = [em(steps, random_init(train, n_components, rng), **CLIMB) for rng in rngs]
     random_seconds = time.perf_counter() - begin
     scores = [held_out(test, run.params) for run in runs]
     best = int(np.argmax([run.objective for run in runs]))
@@ -99,7 +99,7 @@ def simulated(number: int) -> None:
         table = read_table(np.minimum(codes, sizes - 1))
         ours = LatentClass(n_classes, smoothing=0, random_state=0, n_jobs=1)._fit_at(table, n_classes).refined
         steps = table_steps(table, n_classes, 0.0, 1)
-        runs = [em(steps, random_start(table, n_classes, np.random.default_rng(k)), **CLIMB) for k in range(100)]
+        runs = [em(steps, random_init(table, n_classes, np.random.default_rng(k)), **CLIMB) for k in range(100)]
         reached.append((ours.log_likelihood - max(run.log_likelihood for run in runs)) / table.total_weight)
     within = np.array(reached) >= -0.01
     print(

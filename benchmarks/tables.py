@@ -52,12 +52,12 @@ def fit_latentfit(codes: np.ndarray, n_iter: int, threads: int = 1) -> float:
     """Plain passes from a random start over rows as given: no grouping of equal rows, no leaps."""
     from latentfit.core.em import em
     from latentfit.core.mixture.em import table_steps
-    from latentfit.core.mixture.init import random_start
+    from latentfit.core.mixture.init import random_init
     from latentfit.core.table.table import Column, Table
 
     columns = tuple(Column(n, np.arange(int(codes[:, n].max()) + 1)) for n in range(codes.shape[1]))
     table = Table(codes.view(np.uint8), columns)  # -1 is 255: missing
-    start = random_start(table, N_CLASSES, np.random.default_rng(0))
+    start = random_init(table, N_CLASSES, np.random.default_rng(0))
     return em(table_steps(table, N_CLASSES, 0.0, threads), start, max_iter=n_iter, tol=0.0).log_likelihood
 
 

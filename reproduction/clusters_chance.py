@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from latentfit.clusters.select.criteria import statistical_charge
+from latentfit.clusters.select.criteria import statistical_penalty
 from latentfit.clusters.select.path import cluster_path
 from latentfit.engine.limits import one_blas_thread
 from reproduction.clusters_grid import Setting
@@ -32,7 +32,7 @@ def chance(run: Run) -> Outcome:
         gain, took = np.array(pieces).T
         d, third = L + 1, np.cbrt(L + 1)
         stated = {"mean gain / d": 1 + TW_MEAN * third / d, "spread / d^⅓": TW_SPREAD, "split %": 0.2}
-        values = {"mean gain / d": gain / d, "spread / d^⅓": gain, "split %": 100.0 * (gain > statistical_charge(L))}
+        values = {"mean gain / d": gain / d, "spread / d^⅓": gain, "split %": 100.0 * (gain > statistical_penalty(L))}
         for measure, got in values.items():
             row = mean_row(Row(name, "best split of a pure cluster", measure=measure, paper=stated[measure]), got, took)
             if measure.startswith("spread"):

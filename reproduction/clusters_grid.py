@@ -194,7 +194,7 @@ def judge(data: BinaryRows, n_clusters: int, rules: Iterable[str] = RULES) -> tu
         screened = screened_path(table, lambda some, until: cluster_path(some, least=n_clusters, until=until))
         took = time.perf_counter() - begin
         path = screened.path
-        shown = table.without(~screened.kept)
+        shown = table.without(~screened.used_columns)
         chosen = {rule: _pure_number(shown, path) if rule == "purity" else path.numbers.chosen[rule] for rule in rules}
         out = {}
         for rule, number in (*chosen.items(), (TRUE_K, min(n_clusters, len(path.fits)))):

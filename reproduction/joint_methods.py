@@ -80,7 +80,7 @@ def ctd(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
     """All triples of a narrow table to convergence; fewer sweeps on a wide one, where they cost more."""
     wide = table.n_columns > NARROW
     most = WIDE_SWEEPS if wide else 300
-    return factor_ctd(table, n_components, rng=rng, max_iter=most, n_starts=1 if wide else 4)
+    return factor_ctd(table, n_components, rng=rng, max_iter=most, n_inits=1 if wide else 4)
 
 
 def starts(n_left: int) -> dict[tuple[str, str], Start]:

@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from latentfit.core.kernels import Floats
-from latentfit.core.mixture.init import random_start
+from latentfit.core.mixture.init import random_init
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
 from latentfit.core.table.table import Column, Table, group_rows
 from latentfit.engine.limits import one_blas_thread
@@ -71,7 +71,7 @@ def solutions(table: Table, truth: Mixture, seed: int) -> list[tuple[str, str, M
     """What every method finds on one table, and its seconds; a start is made once and shared by its EM row."""
     out = []
     with one_blas_thread():
-        for (method, variant), start in {**starts(N_LEFT), ("RAND", ""): random_start}.items():
+        for (method, variant), start in {**starts(N_LEFT), ("RAND", ""): random_init}.items():
             begin = time.perf_counter()
             found = start(table, N_CLASSES, np.random.default_rng(seed))
             if method != "RAND":  # a random guess alone is no row of the paper

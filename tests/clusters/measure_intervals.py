@@ -1,7 +1,8 @@
 """Coverage of the intervals on the findings' grid: ``python -m tests.clusters.measure_intervals --seed 3000``.
 
 EM starts from the truth: intervals speak of the errors of an optimum, not of EM ending at another one. Not a test: it
-takes minutes. Prints the share of true frequencies and weights inside their 95 % intervals, by separation and size.
+takes minutes. Prints the proportion of true frequencies and weights inside their 95 % intervals, by separation and
+size.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def main():
     given = options.parse_args()
     every = [s for _ in range(given.repeats) for s in settings([0.0, 0.1])]
     order = np.random.default_rng(given.seed).permutation(len(every))
-    shares = defaultdict(list)
+    proportions = defaultdict(list)
     begin = time.monotonic()
     for seed, at in enumerate(order, start=given.seed):
         if time.monotonic() - begin > 60 * given.minutes:
@@ -52,11 +53,11 @@ def main():
         P, w = covered(seed, **setting)
         for key in ("missing", "separation", "n", "L", "K"):
             for gap in {setting["missing"], "all"}:
-                shares[key, setting[key], gap].append((P.mean(), w.mean() if len(w) > 1 else np.nan))
-    for (key, value, gap), pairs in sorted(shares.items(), key=str):
+                proportions[key, setting[key], gap].append((P.mean(), w.mean() if len(w) > 1 else np.nan))
+    for (key, value, gap), pairs in sorted(proportions.items(), key=str):
         P, w = np.array(pairs).T
         weights = f"{np.nanmean(w):.3f}" if np.isfinite(w).any() else "-"
-        print(f"{key} {value:<6} gaps {gap:<4} {len(P):4} settings: frequencies {P.mean():.3f}, weights {weights}")
+        print(f"{key} {value:<6} missing {gap:<4} {len(P):4} settings: frequencies {P.mean():.3f}, weights {weights}")
 
 
 if __name__ == "__main__":

@@ -75,13 +75,13 @@ def clusters(seed, K, L, n, separation, even, missing, n_permutations=19):
             }
 
 
-def share(values):
+def proportion(values):
     values = np.asarray(list(values), float)
     return f"{values.mean():.3f} ({len(values)})" if len(values) else "- (0)"
 
 
 def summary(records):
-    """The bars' numbers, complete and with gaps."""
+    """The bars' numbers, complete and with missing values."""
     for gap in sorted({r["missing"] for r in records}):
         some = [r for r in records if r["missing"] == gap]
         right = [r for r in some if r["fitted_K"] == r["K"] and r["rows"]]
@@ -90,8 +90,8 @@ def summary(records):
         impure = [r for r in few if r["true"] > 0.2]
         hit = [r for r in impure if r["flagged"]]
 
-        def say(words, *shares):
-            print(f"  {words:58}", *(share(values) for values in shares))
+        def say(words, *proportions):
+            print(f"  {words:58}", *(proportion(values) for values in proportions))
 
         print(f"missing {gap}")
         say("false flags, right K, EM not stuck", [r["flagged"] for r in free])

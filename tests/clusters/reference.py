@@ -1,7 +1,8 @@
 """Literal twins of the paper on reliable clustering of Bernoulli mixtures: loops, written from the paper alone.
 
-`total_correlation` is (3.1)–(3.2) with p̂ over the m rows of Q, `maximal` Definition 3.5, `algorithm_1` Algorithm 1 with
-its d and τ given by the caller. Rows are lists of 0, 1 or None; a row with None on a subset is left out of that subset.
+`total_correlation` is (3.1)–(3.2) with p̂ over the m rows of Q, `maximal` Definition 3.5, `algorithm_1` Algorithm 1
+with its d and τ given by the caller. Rows are lists of 0, 1 or None; a row with None on a subset is left out of that
+subset.
 """
 
 from __future__ import annotations

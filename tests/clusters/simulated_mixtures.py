@@ -1,7 +1,8 @@
 """Bernoulli mixtures with known truth: the generator of the findings on choosing K.
 
-Base logits U(−1.5, 1.5); each column informative with probability `share`; class logits = base + N(0, s²) on those,
-s² = D / (.42 × their number), clipped at ±3.5; D = separation × √(L / 20); weights even or in proportion to 1..K.
+Base logits U(−1.5, 1.5); each column informative with probability `proportion`; class logits = base + N(0, s²) on
+those, s² = D / (.42 × their number), clipped at ±3.5; D = separation × √(L / 20); weights even or in proportion to
+1..K.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class World:
         return self.mixture.n_classes
 
 
-def bernoulli_world(seed, K, L, n, *, separation=30.0, even=True, missing=0.0, share=0.5):
+def bernoulli_world(seed, K, L, n, *, separation=30.0, even=True, missing=0.0, proportion=0.5):
     rng = np.random.default_rng([20_240, seed])
     base = rng.uniform(-1.5, 1.5, L)
-    informative = rng.random(L) < share
+    informative = rng.random(L) < proportion
     informative[rng.integers(L)] = True
     spread = np.sqrt(separation * np.sqrt(L / 20) / (0.42 * informative.sum()))
     logits = base + informative * rng.normal(0, spread, (K, L))
@@ -46,7 +47,7 @@ def bernoulli_world(seed, K, L, n, *, separation=30.0, even=True, missing=0.0, s
 
 
 def true_impurity(label, assigned, K_assigned, n_classes):
-    """1 − share of the most frequent true class (K_assigned,) in each cluster; nan for empty ones."""
+    """1 − proportion of the most frequent true class (K_assigned,) in each cluster; nan for empty ones."""
     crossed = np.zeros((K_assigned, n_classes))
     np.add.at(crossed, (assigned, label), 1)
     total = crossed.sum(axis=1)

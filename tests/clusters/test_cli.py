@@ -19,12 +19,12 @@ CRITERIA = ["statistical", "aic", "aic3", "bic", "sabic", "icl"]
 
 
 def made(seed=0, n=240, columns=10):
-    """Two clusters that most columns tell apart, in yes and no, with gaps; and which row is of which."""
+    """Two clusters that most columns tell apart, in yes and no, with missing values; and which row is of which."""
     rng = np.random.default_rng(seed)
     hidden = rng.integers(0, 2, n)
     high = rng.random(columns) < 0.5
-    chance = np.where(hidden[:, None] == high[None, :], 0.85, 0.15)
-    said = rng.random((n, columns)) < chance
+    probability = np.where(hidden[:, None] == high[None, :], 0.85, 0.15)
+    said = rng.random((n, columns)) < probability
     gap = rng.random((n, columns)) < 0.08
     words = {f"s{c}": [None if g else ("no", "Yes")[int(v)] for v, g in zip(said[:, c], gap[:, c], strict=True)]
              for c in range(columns)}  # fmt: skip
@@ -118,7 +118,7 @@ def test_numbers_are_cut(tmp_path, capsys):
     assert agreement(clusters["cluster"].to_pylist(), hidden) > 0.93
 
 
-def test_copies_are_listed(tmp_path, capsys):
+def test_near_duplicates_are_listed(tmp_path, capsys):
     columns, _ = made(2, n=400, columns=14)
     columns["again"] = columns["s3"]
     path = tmp_path / "t.csv"

@@ -12,7 +12,7 @@ from latentfit import BernoulliMixture, scan
 from latentfit.clusters.data import read_binary
 from latentfit.core.errors import DataError, DataWarning
 
-NOTHING = 255  # how a gap is coded
+NOTHING = 255  # how a missing value is coded
 SPELLINGS = {
     "numbers": [0, 1, 1, 0],
     "decimals": [0.0, 1.0, 1.0, 0.0],
@@ -24,12 +24,12 @@ SPELLINGS = {
 }
 
 
-def rows(seed=0, n=160, columns=8, gaps=0.0):
+def rows(seed=0, n=160, columns=8, missing=0.0):
     """Two clusters that every column tells apart."""
     rng = np.random.default_rng(seed)
     kind = np.repeat([0, 1], n // 2)
     cells = (rng.random((n, columns)) < np.where(kind, 0.85, 0.15)[:, None]).astype(float)
-    cells[rng.random(cells.shape) < gaps] = np.nan
+    cells[rng.random(cells.shape) < missing] = np.nan
     return pd.DataFrame(cells, columns=[f"s{n}" for n in range(columns)])
 
 
@@ -49,7 +49,7 @@ def test_spellings_of_yes_and_no(spelling):
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_gaps_in_every_spelling(spelling):
+def test_missing_values_in_every_spelling(spelling):
     values = [*SPELLINGS[spelling], None]
     assert codes(pd.DataFrame({"x": pd.Series(values, dtype=object)})) == [0, 1, 1, 0, NOTHING]
     if spelling != "mixed":
@@ -57,7 +57,7 @@ def test_gaps_in_every_spelling(spelling):
         assert codes(pa.table({"x": values})) == [0, 1, 1, 0, NOTHING]
 
 
-def test_gaps_of_pandas_kinds():
+def test_missing_values_of_pandas_kinds():
     assert codes(pd.DataFrame({"x": pd.array([True, None, False], "boolean")})) == [1, NOTHING, 0]
     assert codes(pd.DataFrame({"x": pd.array([1, None, 0], "Int8")})) == [1, NOTHING, 0]
     assert codes(pd.DataFrame({"x": [1.0, np.nan, 0.0]})) == [1, NOTHING, 0]
@@ -104,21 +104,23 @@ def test_numbers_are_cut_above_the_threshold():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["0.1", "NA", "0.7"], "'NA' in row 2, no number; where nothing is known leave the cell empty"),
         (["0.1", "0.2", "0,7"], "'0,7' in row 3, no number; write decimals with a point"),
         (["0.1", "no", "yes"], r"'no' in row 2, no number; leave the column out, for it cannot be cut at 0\.5"),
     ],
 )
-def test_a_word_that_cannot_be_cut_is_told_with_its_row(words, told, tmp_path):
+def test_a_word_that_cannot_be_cut_is_refused_with_its_row(words, reported, tmp_path):
     frame = pd.DataFrame({"x": words})
-    with pytest.raises(DataError, match=f"column 'x' holds {told}"):
+    with pytest.raises(DataError, match=f"column 'x' holds {reported}"):
         read_binary(frame, binarize=0.5)
-    with pytest.raises(DataError, match=told.partition(",")[0]):  # rows are the user's
+    with pytest.raises(DataError, match=reported.partition(",")[0]):  # rows are the user's
         read_binary(frame, binarize=0.5, sample_weight=[0, 1, 1])
     frame.assign(y=1).to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(DataError, match=f"column 'x' holds {told.replace(' in row 2', '').replace(' in row 3', '')}"):
+    with pytest.raises(
+        DataError, match=f"column 'x' holds {reported.replace(' in row 2', '').replace(' in row 3', '')}"
+    ):
         BernoulliMixture(binarize=0.5).fit(scan(tmp_path / "a.csv"))
 
 
@@ -159,8 +161,8 @@ def test_intervals_of_a_column_set_aside_reach_an_end_where_no_row_speaks_agains
         assert 0.35 < half.low < 0.5 < half.high < 0.65, name
 
 
-def test_a_row_of_gaps_gets_the_weights():
-    frame = rows(gaps=0.1)
+def test_a_row_of_missing_values_gets_the_weights():
+    frame = rows(missing=0.1)
     frame.loc[len(frame)] = np.nan
     model = BernoulliMixture().fit(frame)
     np.testing.assert_allclose(model.predict_proba(frame)[-1], model.weights_, atol=1e-12)
@@ -168,7 +170,7 @@ def test_a_row_of_gaps_gets_the_weights():
     np.testing.assert_allclose(model.predict_proba(frame.iloc[-1:])[0], model.weights_, atol=1e-12)
 
 
-def test_a_column_of_gaps_is_set_aside_and_changes_nothing_else():
+def test_a_column_of_missing_values_is_set_aside_and_changes_nothing_else():
     frame = rows()
     alone = BernoulliMixture().fit(frame)
     with pytest.warns(DataWarning, match="without a single value are set aside: 1, for example 'gap'"):
@@ -178,7 +180,7 @@ def test_a_column_of_gaps_is_set_aside_and_changes_nothing_else():
     assert (model.predict(frame.assign(gap=1.0)) == alone.labels_).all()
 
 
-def test_a_table_of_gaps_is_refused():
+def test_a_table_of_missing_values_is_refused():
     with pytest.raises(DataError, match="none of the 2 columns holds a value"):
         BernoulliMixture().fit(pd.DataFrame({"a": [None, None], "b": [np.nan, np.nan]}))
 

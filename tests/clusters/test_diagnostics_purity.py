@@ -43,17 +43,17 @@ def slow_correlations(cells, weight):
     return S
 
 
-def random_rows(seed, m, L, gaps):
+def random_rows(seed, m, L, missing):
     rng = np.random.default_rng(seed)
     ones = (rng.random((m, L)) < rng.uniform(0.1, 0.9, L)).astype(np.float32)
-    shown = (rng.random((m, L)) >= gaps).astype(np.float32)
-    return Rows(ones * shown, shown if gaps else None)
+    shown = (rng.random((m, L)) >= missing).astype(np.float32)
+    return Rows(ones * shown, shown if missing else None)
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("missing", [0.0, 0.1, 0.6])
 @pytest.mark.parametrize("seed", range(4))
-def test_correlations_equal_the_loops(seed, gaps):
-    rows = random_rows(seed, 25, 6, gaps)
+def test_correlations_equal_the_loops(seed, missing):
+    rows = random_rows(seed, 25, 6, missing)
     expected = slow_correlations(rows.values(), np.ones(25))
     found = independence.shrunk_correlations(rows)
     np.testing.assert_allclose(found, expected, atol=1e-10)
@@ -72,24 +72,24 @@ def test_lanczos_and_all_eigenvalues_agree():
     assert independence.top_eigenvalue(S) == pytest.approx(np.linalg.eigvalsh(S)[-1], rel=1e-7)
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_permutations_keep_margins_and_gaps(gaps):
-    rows = random_rows(1, 60, 5, gaps)
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_permutations_keep_margins_and_missing_values(missing):
+    rows = random_rows(1, 60, 5, missing)
     moved = independence.permute_columns(rows, np.random.default_rng(0))
     np.testing.assert_array_equal(moved.ones.sum(axis=0), rows.ones.sum(axis=0))
     assert (moved.ones != rows.ones).any()
-    if gaps:
+    if missing:
         assert not moved.ones[rows.shown == 0].any()
 
 
 def test_tails_are_those_of_the_laws():
     for z in (-1.0, 0.0, 1.0, 3.0, 8.0):
-        law = gumbel_r(loc=-np.euler_gamma * np.sqrt(6) / np.pi, scale=np.sqrt(6) / np.pi)
-        assert independence.gumbel_tail(z) == pytest.approx(law.sf(z), rel=1e-9)
-    for quantile, tail in ((0.9793, 0.05), (2.0234, 0.01), (-1.2686, 0.5)):  # of the Tracy–Widom law, from its tables
+        limit = gumbel_r(loc=-np.euler_gamma * np.sqrt(6) / np.pi, scale=np.sqrt(6) / np.pi)
+        assert independence.gumbel_tail(z) == pytest.approx(limit.sf(z), rel=1e-9)
+    for quantile, tail in ((0.9793, 0.05), (2.0234, 0.01), (-1.2686, 0.5)):  # Tracy–Widom, from tables
         assert independence.tracy_widom_tail((quantile + 1.2065) / 1.2680) == pytest.approx(tail, rel=0.02)
-    for law, at in independence.QUANTILES.items():
-        assert law(at) == pytest.approx(0.05, rel=1e-6)
+    for limit, at in independence.QUANTILES.items():
+        assert limit(at) == pytest.approx(0.05, rel=1e-6)
     assert independence.together([0.01, 0.5]) == pytest.approx(1 - 0.99**2)
     assert independence.together([1.0, 1.0]) == 1.0
 
@@ -112,14 +112,14 @@ def test_labels_are_drawn_from_the_posterior():
         assert (drawn[high] == k).mean() == pytest.approx(posterior[high, k].mean(), abs=0.02)
 
 
-def test_stated_impurity_is_the_mean_doubt_of_the_clusters_rows():
+def test_stated_impurity_is_the_mean_posterior_error_of_the_clusters_rows():
     doubt, label, weight = np.array([0.3, 0.1, 0.6]), np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0])
     by_fold = np.array([[0.5, 0.1], [0.55, 0.1], [0.45, 0.1], [0.5, 0.1], [0.5, 0.1]])
     stated, limit = purity.stated_impurity(CrossFit(doubt, by_fold), label, weight)
     np.testing.assert_allclose(stated, [(0.3 * 1 + 0.6 * 3) / 4, 0.1])
-    chance = [(1 * 0.3 * 0.7 + 9 * 0.6 * 0.4) / 16, 0.1 * 0.9]
+    probability = [(1 * 0.3 * 0.7 + 9 * 0.6 * 0.4) / 16, 0.1 * 0.9]
     jackknife = [4 / 5 * sum((x - 0.5) ** 2 for x in by_fold[:, 0]), 0.0]
-    np.testing.assert_allclose(limit, np.minimum(stated + 1.645 * np.sqrt(np.add(chance, jackknife)), 1.0))
+    np.testing.assert_allclose(limit, np.minimum(stated + 1.645 * np.sqrt(np.add(probability, jackknife)), 1.0))
     assert np.isnan(purity.stated_impurity(CrossFit(doubt, by_fold), np.zeros(3, int), weight)[0][1])
 
 
@@ -175,12 +175,12 @@ def slow_information(table, mixture, smoothing):
     return H
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.2])
-def test_information_is_the_hessian(gaps, monkeypatch):
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_information_is_the_hessian(missing, monkeypatch):
     rng = np.random.default_rng(4)
     P, w = np.array([[0.9, 0.2, 0.8, 0.1], [0.1, 0.7, 0.2, 0.8]]), np.array([0.6, 0.4])
     codes = (rng.random((300, 4)) < P[rng.choice(2, 300, p=w)]).astype(np.uint8)
-    codes[rng.random((300, 4)) < gaps] = 255
+    codes[rng.random((300, 4)) < missing] = 255
     table = Table(codes, columns(4))
     mixture = em(table_steps(table, 2, 1.0, 1), mixture_of(w, P), max_iter=200, tol=1e-10).params
     P, w = mixture.table[1::2].T, mixture.weights
@@ -238,5 +238,5 @@ def test_errors_say_what_to_do():
         purity.purity_certificates(world.table, world.mixture, smoothing=1.0, n_permutations=2)
     with pytest.raises(DataError, match="level must be a number between 0 and 1"):
         intervals.frequency_intervals(world.table, world.mixture, level=2)
-    with pytest.raises(DataError, match="none of this table's with two categories a column"):
+    with pytest.raises(DataError, match="none of this table's with two categories per column"):
         intervals.frequency_intervals(three, flat)

@@ -1,7 +1,7 @@
 """The certificate on simulated mixtures: pure clusters pass, merged ones are caught and named, stated limits hold.
 
 Small versions of what `measure_purity.py` runs over the whole grid (numbers in docs/models/clusters_purity.md). EM
-starts from the truth, so that what is measured is the certificate and not the starts.
+starts from the truth, so that what is measured is the certificate and not the initialisations.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from latentfit.engine.memory import MemoryEngine, posterior_of
 from tests.clusters.simulated_mixtures import bernoulli_world, true_impurity
 
 
-def climb(world, start):
-    steps = table_steps(world.table, start.n_classes, SMOOTHING, 1)
-    return em(steps, start, max_iter=300, tol=1e-7, accelerate=True).params
+def run_em(world, init):
+    steps = table_steps(world.table, init.n_classes, SMOOTHING, 1)
+    return em(steps, init, max_iter=300, tol=1e-7, accelerate=True).params
 
 
 def merged(mixture):
@@ -41,7 +41,7 @@ def test_pure_clusters_pass_and_their_limits_hold(missing):
     flagged, kept, p_values = [], [], []
     for seed in range(25):
         world = bernoulli_world(seed, 4, 30, 500, separation=16, missing=missing)
-        found, impurity = certified(world, climb(world, world.mixture), seed)
+        found, impurity = certified(world, run_em(world, world.mixture), seed)
         flagged += found.flagged.tolist()
         p_values += found.p_value.tolist()
         kept += (impurity <= found.certified)[~np.isnan(found.certified)].tolist()
@@ -55,7 +55,7 @@ def test_merged_clusters_are_caught_and_named(missing):
     caught, pairs, columns, others = [], [], [], []
     for seed in range(20):
         world = bernoulli_world(100 + seed, 3, 30, 600, separation=20, missing=missing)
-        found, impurity = certified(world, climb(world, merged(world.mixture)), seed)
+        found, impurity = certified(world, run_em(world, merged(world.mixture)), seed)
         impure = impurity > 0.2
         caught += found.flagged[impure].tolist()
         others += found.flagged[~impure].tolist()
@@ -78,14 +78,14 @@ def test_likeliest_clusters_would_mislead():
     for seed in range(8):
         world = bernoulli_world(200 + seed, 3, 20, 3000, separation=8)
         posterior = posterior_of(MemoryEngine(world.table, 1), world.mixture)[0]
-        patterns = world.table.pattern_of
+        unique_rows = world.table.unique_index
         rng = np.random.default_rng(seed)
-        posterior = posterior[patterns]
+        posterior = posterior[unique_rows]
         by_draw = purity.drawn_labels(posterior, rng.random(len(posterior)), np.arange(3))
         order = purity.name_order(world.table)
         for k in range(3):
             for labels, out in ((posterior.argmax(axis=1), hard), (by_draw, drawn)):
-                rows = purity.cells_of(world.table, patterns[labels == k], order)
+                rows = purity.cells_of(world.table, unique_rows[labels == k], order)
                 tests = independence.compare_with_permutations(rows, rng, n_permutations=19)
                 out.append(max(test.z for test in tests) >= 3)
     assert np.mean(drawn) <= 0.13
@@ -97,7 +97,7 @@ def test_intervals_cover(missing):
     inside, weights = [], []
     for seed in range(60):
         world = bernoulli_world(300 + seed, 3, 25, 600, separation=25, missing=missing, even=seed % 2 == 0)
-        fitted = climb(world, world.mixture)
+        fitted = run_em(world, world.mixture)
         found = frequency_intervals(world.table, fitted, smoothing=SMOOTHING)
         truth, w = world.mixture.table[1::2].T, world.mixture.weights
         inside.append(((found.low <= truth) & (truth <= found.high)).mean())

@@ -1,4 +1,5 @@
-"""What must not move the certificate: the order of rows, columns and classes, codes, copies against weights, gaps."""
+"""What must not move the certificate: the order of rows, columns and classes, codes, copies against weights, missing
+values."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ from tests.clusters.simulated_mixtures import bernoulli_world
 def fitted(request):
     """Three classes seen as two, so that one cluster is flagged."""
     world = bernoulli_world(3, 3, 12, 400, separation=30, missing=request.param)
-    codes = np.ascontiguousarray(world.table.codes[world.table.pattern_of])
+    codes = np.ascontiguousarray(world.table.codes[world.table.unique_index])
     table = Table(codes, world.table.columns)
-    start = Mixture(np.array([0.55, 0.45]), np.ascontiguousarray(world.mixture.table[:, :2]), world.mixture.first)
-    return table, em(table_steps(table, 2, 1.0, 1), start, max_iter=200, tol=1e-8).params
+    init = Mixture(np.array([0.55, 0.45]), np.ascontiguousarray(world.mixture.table[:, :2]), world.mixture.first)
+    return table, em(table_steps(table, 2, 1.0, 1), init, max_iter=200, tol=1e-8).params
 
 
 def same(left, right, order=None):
@@ -106,22 +107,22 @@ def test_real_weights_are_relative(fitted):
 
 def test_a_column_that_says_nothing_changes_nothing(fitted):
     table, mixture = fitted
-    silent = Column("silent", np.array([0, 1]))
+    noninformative = Column("silent", np.array([0, 1]))
     codes = np.column_stack([np.full(table.n_rows, 255, np.uint8), table.codes])
-    wider = replace(table, codes=codes, columns=(silent, *table.columns))
+    wider = replace(table, codes=codes, columns=(noninformative, *table.columns))
     first = np.arange(0, 2 * wider.n_columns + 1, 2, dtype=np.int32)
-    told = Mixture(mixture.weights, np.vstack([np.full((2, 2), 0.5), mixture.table]), first)
-    same(certify(table, mixture), certify(wider, told))
+    reported = Mixture(mixture.weights, np.vstack([np.full((2, 2), 0.5), mixture.table]), first)
+    same(certify(table, mixture), certify(wider, reported))
 
 
 def test_samples_and_wide_tables_are_bounded(fitted, monkeypatch):
     table, mixture = fitted
     monkeypatch.setattr(purity, "SAMPLED_ROWS", 300)
-    monkeypatch.setattr(purity, "MOST_COLUMNS", 8)
+    monkeypatch.setattr(purity, "MAX_COLUMNS", 8)
     found = certify(table, mixture)
     assert found.flagged.any()
     assert np.isfinite(found.impurity).all()
-    assert purity.tested_rows(20) == purity.MOST_ROWS
+    assert purity.tested_rows(20) == purity.MAX_ROWS
     assert purity.tested_rows(10_000) == purity.FEWEST_ROWS
 
 

@@ -90,7 +90,7 @@ def test_columns_vary_when_they_say_both():
     np.testing.assert_array_equal(np.isnan(cells), shown == 0)
 
 
-def test_a_value_is_judged_by_mean_spread_and_students_law():
+def test_a_value_is_judged_by_mean_spread_and_students_t():
     null = np.array([1.0, 2.0, 4.0, 3.0, 2.5])
     mean, spread = 2.5, sqrt(sum((x - 2.5) ** 2 for x in null) / 4)
     found = independence.judge(6.0, null, independence.gumbel_tail)
@@ -157,7 +157,7 @@ def test_columns_that_vary_most_are_kept(monkeypatch):
         ones[:count, column] = 1
     rows, kept = purity.most_varying(Rows(ones, None))
     assert kept.tolist() == [0, 1, 3, 4]
-    monkeypatch.setattr(purity, "MOST_COLUMNS", 2)
+    monkeypatch.setattr(purity, "MAX_COLUMNS", 2)
     rows, kept = purity.most_varying(Rows(ones, None))
     assert kept.tolist() == [1, 4]  # 4 · 4/8 and 3 · 5/8 above 6 · 2/8
     assert rows.ones.shape == (8, 2)
@@ -177,11 +177,11 @@ def test_the_pair_that_betrays_a_cluster_is_named():
     assert set(pair) == {"c1", "c4"}
     assert len(names) == 5
     assert set(names[:2]) == {"c1", "c4"}
-    belief = np.where(codes[copies.pattern, 1] == codes[copies.pattern, 4], 1.0, 1e-4)  # others do not count
-    assert set(purity.suspects(table, copies, belief, order)[0]) == {"c1", "c4"}
+    membership = np.where(codes[copies.pattern, 1] == codes[copies.pattern, 4], 1.0, 1e-4)  # others do not count
+    assert set(purity.suspects(table, copies, membership, order)[0]) == {"c1", "c4"}
 
 
-def test_cells_are_ones_gaps_and_in_order():
+def test_cells_are_ones_missing_values_and_in_order():
     table = table_of([[0, 1, 255], [1, 1, 0]])
     rows = purity.cells_of(table, np.array([1, 0]), np.array([2, 0, 1]))
     assert rows.ones.tolist() == [[0, 1, 1], [0, 0, 1]]
@@ -252,7 +252,7 @@ def test_the_columns_that_differ_most_are_inverted_together(monkeypatch):
     w = np.array([0.7, 0.3])
     mean = w @ P
     apart = w @ (P - mean) ** 2 / (mean * (1 - mean))
-    for core, kept in ((10, 4), (9, 3), (8, 3), (6, 2), (4, 1), (1, 1)):  # K numbers a column and K weights
+    for core, kept in ((10, 4), (9, 3), (8, 3), (6, 2), (4, 1), (1, 1)):  # K numbers per column and K weights
         monkeypatch.setattr(intervals, "CORE", core)
         found = intervals.core_columns(mixture_of(w, P), 2, 4)
         assert found.tolist() == sorted(np.argsort(-apart)[:kept].tolist())
@@ -263,7 +263,7 @@ def test_rows_are_thinned_above_the_work_allowed(monkeypatch):
     assert [intervals._step(n, 10) for n in (0, 10, 11, 20, 21)] == [1, 1, 2, 2, 3]
 
 
-def test_effective_rows_are_the_share_of_information_left():
+def test_effective_rows_are_the_fraction_of_information_left():
     """1 / (1 + 1.5 (complete · variance − 1)) of the rows seen, a hundredth and one row at the least."""
     seen, complete = np.full(5, 40.0), np.full(5, 8.0)
     variance = np.array([1 / 8, 0.5 / 8, 3 / 8, 1e6, 2 / 8])
@@ -383,7 +383,7 @@ def test_logarithms_of_large_numbers_join_those_written_out():
     assert [theorems._exp(v) for v in (701.0, -inf, 0.0)] == [inf, 0.0, 1.0]
 
 
-def test_the_simulated_mixture_is_drawn_and_told_by_its_likeliest_class():
+def test_the_simulated_mixture_is_drawn_and_classified_by_its_likeliest_class():
     rng = np.random.default_rng(0)
     model = cluster_simulated.SimulatedModel(np.array([0.5, 0.3, 0.2]), rng.uniform(0.1, 0.9, (3, 5)))
     table, truth = model.draw(4000, rng)

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 from latentfit import BernoulliMixture, load
-from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, recorded_weights, unseen_share
+from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, recorded_weights, unseen_fraction
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
 from latentfit.core.mixture.em import plain_steps
@@ -52,8 +52,8 @@ def draw(seed, n=400, missing=0.15, at_one=((0.6, 0.5, 0.1, 0.1, 0.3), (0.05, 0.
     kind = rng.choice(len(weights), p=weights, size=n)
     rows = (rng.random((n, len(at_one[0]))) < np.array(at_one)[kind]).astype(float)
     rows = rows[rows.any(axis=1)]
-    gaps = rng.random(rows.shape) < missing
-    return np.where(gaps, np.nan, rows)
+    missing_mask = rng.random(rows.shape) < missing
+    return np.where(missing_mask, np.nan, rows)
 
 
 def steps_of(table, K):
@@ -64,7 +64,7 @@ def steps_of(table, K):
 def test_the_likelihood_is_that_of_all_complete_rows_with_a_one(K):
     rng = np.random.default_rng(K)
     rows = draw(0)
-    assert (np.isnan(rows) | (rows == 0)).all(axis=1).sum() > 5  # rows of zeros and gaps alone are among them
+    assert (np.isnan(rows) | (rows == 0)).all(axis=1).sum() > 5  # rows of zeros and missing values alone are among them
     at_one, weights = rng.uniform(0.05, 0.7, (K, 5)), rng.dirichlet(np.ones(K))
     weight = rng.integers(1, 4, len(rows)).astype(float)
     table = table_of(rows, weight)
@@ -72,7 +72,7 @@ def test_the_likelihood_is_that_of_all_complete_rows_with_a_one(K):
     sums = steps_of(table, K).e_step(mixture_of(at_one, weights))
     assert sums.log_likelihood == pytest.approx(float(weight @ want), rel=1e-12)
     assert sums.entropy == pytest.approx(-float(weight @ (posterior * np.log(posterior)).sum(axis=1)), abs=1e-8)
-    unseen = weight.sum() * unseen_share(mixture_of(at_one, weights))
+    unseen = weight.sum() * unseen_fraction(mixture_of(at_one, weights))
     assert sums.totals.sum() == pytest.approx(weight.sum() + unseen)
 
 
@@ -98,10 +98,10 @@ def test_em_ends_where_brute_force_does_and_never_falls(K, missing):
 
     here = np.log(found.params.weights)
     p = np.clip(found.params.table[1::2].T, 1e-6, 1 - 1e-6)
-    start = np.concatenate([(here - here[-1])[:-1], np.log(p / (1 - p)).ravel()])
-    by_force = minimize(loss, start, method="L-BFGS-B", options={"maxiter": 60})
+    init = np.concatenate([(here - here[-1])[:-1], np.log(p / (1 - p)).ravel()])
+    by_force = minimize(loss, init, method="L-BFGS-B", options={"maxiter": 60})
     assert -by_force.fun <= found.log_likelihood + 1e-3
-    elsewhere = minimize(loss, rng.normal(0, 1, len(start)) - 1, method="L-BFGS-B", options={"maxiter": 150})
+    elsewhere = minimize(loss, rng.normal(0, 1, len(init)) - 1, method="L-BFGS-B", options={"maxiter": 150})
     assert -elsewhere.fun <= found.log_likelihood + 1e-3
 
 
@@ -112,19 +112,19 @@ def test_an_m_step_of_plain_em_never_falls_without_leaps():
     assert (np.diff(path) > -1e-9).all()
 
 
-@pytest.mark.parametrize(("columns", "chance"), [(15, 0.1), (20, 0.05)])
-def test_one_class_without_its_rows_of_zeros_is_one_cluster_with_its_frequencies(columns, chance):
+@pytest.mark.parametrize(("columns", "probability"), [(15, 0.1), (20, 0.05)])
+def test_one_class_without_its_rows_of_zeros_is_one_cluster_with_its_frequencies(columns, probability):
     for seed in range(4):
         rng = np.random.default_rng([7, seed])
-        rows = (rng.random((9_000, columns)) < chance).astype(int)
+        rows = (rng.random((9_000, columns)) < probability).astype(int)
         rows = rows[rows.any(axis=1)][:3_000]
         model = BernoulliMixture(truncated=True, random_state=seed, n_jobs=1).fit(rows)
         assert model.n_components_ == 1
         assert model.report_.verdict == "trusted"
-        assert np.abs(model.frequencies_ - chance).max() < 0.03
-        gone = (1 - chance) ** columns
+        assert np.abs(model.frequencies_ - probability).max() < 0.03
+        gone = (1 - probability) ** columns
         assert model.n_unseen_ == pytest.approx(3_000 * gone / (1 - gone), rel=0.1)
-        assert np.abs(rows.mean(axis=0) - model.frequencies_[0]).min() > 0.2 * chance  # the columns' means are not
+        assert np.abs(rows.mean(axis=0) - model.frequencies_[0]).min() > 0.2 * probability  # the columns' means are not
 
 
 def test_three_clusters_without_rows_of_zeros_are_three():
@@ -162,7 +162,7 @@ def test_answers_on_rows_are_those_of_the_conditional_distribution(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
 
 
-def test_weights_are_copies_of_rows_and_engines_agree():
+def test_weights_are_replicated_rows_and_engines_agree():
     rows = draw(5, n=300)
     number = np.random.default_rng(0).integers(1, 3, len(rows))
     options = {"truncated": True, "n_jobs": 1}
@@ -185,11 +185,11 @@ def test_rows_of_zeros_are_refused_where_they_cannot_be():
 def test_tests_look_at_the_rows_that_were_never_recorded_too():
     table = table_of(draw(7, missing=0.0, n=500))
     mixture = mixture_of([[0.2, 0.3, 0.1, 0.4, 0.2], [0.6, 0.5, 0.4, 0.5, 0.3]], [0.5, 0.5])
-    share = unseen_share(mixture)
+    proportion = unseen_fraction(mixture)
     zero = 0.5 * (0.8 * 0.7 * 0.9 * 0.6 * 0.8) + 0.5 * (0.4 * 0.5 * 0.6 * 0.5 * 0.7)
-    assert share == pytest.approx(zero / (1 - zero))
+    assert proportion == pytest.approx(zero / (1 - zero))
     more = completed(table, mixture)
-    assert more.total_weight - table.total_weight == round(share * table.total_weight)
+    assert more.total_weight - table.total_weight == round(proportion * table.total_weight)
     np.testing.assert_allclose(
         recorded_weights(mixture),
         np.array([0.5 - 0.5 * (0.8 * 0.7 * 0.9 * 0.6 * 0.8), 0.5 - 0.5 * (0.4 * 0.5 * 0.6 * 0.5 * 0.7)]) / (1 - zero),

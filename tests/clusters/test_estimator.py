@@ -22,7 +22,7 @@ RULES = get_args(Select)
 
 
 def world(n=220, columns=12, clusters=2, *, missing=0.1, copies=0, seed=0):
-    """Binary rows as a frame with gaps."""
+    """Binary rows as a frame with missing values."""
     made = bernoulli_mixture(
         n, columns, clusters, separation=40, informative=0.9, missing=missing, copies=copies, copy_chance=0.95,
         random_state=seed,
@@ -72,7 +72,7 @@ def test_a_seed_gives_the_same_bits_twice():
 
 
 @pytest.mark.parametrize("number", [None, 3])
-def test_a_frequency_is_so_many_copies(number):
+def test_a_frequency_of_w_equals_w_replicated_rows(number):
     frame = world(150, seed=5)
     times = np.random.default_rng(0).integers(1, 4, len(frame))
     weighted = BernoulliMixture(number, weight_type="frequency").fit(frame, sample_weight=times)
@@ -88,11 +88,11 @@ def test_rows_without_weight_are_absent_and_still_get_a_cluster():
     frame = world(seed=6)
     weight = np.ones(len(frame))
     weight[::5] = 0
-    told, absent = BernoulliMixture().fit(frame, sample_weight=weight), BernoulliMixture().fit(frame[weight > 0])
-    np.testing.assert_allclose(told.frequencies_, absent.frequencies_, atol=1e-10)
-    assert len(told.labels_) == len(frame)
-    assert (told.labels_ == absent.predict(frame)).all()
-    assert (BernoulliMixture().fit_predict(frame, sample_weight=weight) == told.labels_).all()
+    reported, absent = BernoulliMixture().fit(frame, sample_weight=weight), BernoulliMixture().fit(frame[weight > 0])
+    np.testing.assert_allclose(reported.frequencies_, absent.frequencies_, atol=1e-10)
+    assert len(reported.labels_) == len(frame)
+    assert (reported.labels_ == absent.predict(frame)).all()
+    assert (BernoulliMixture().fit_predict(frame, sample_weight=weight) == reported.labels_).all()
 
 
 def test_the_number_may_be_given():
@@ -113,7 +113,7 @@ def test_the_number_may_be_given():
         BernoulliMixture(max_components=0).fit(frame)
 
 
-def test_fewer_different_rows_than_clusters_are_told():
+def test_fewer_different_rows_than_clusters_are_reported():
     frame = pd.DataFrame({"a": [0, 1, 1] * 10, "b": [0, 0, 1] * 10, "c": [1, 0, 1] * 10})
     with pytest.warns(DataWarning, match="5 clusters were asked of 3 different rows, which make 3 at the most"):
         model = BernoulliMixture(5).fit(frame)
@@ -143,7 +143,7 @@ def test_every_rule_runs(rule):
 
 
 def test_a_rule_that_is_not_there_is_refused():
-    with pytest.raises(DataError, match="select='best' is not there; give one of auto, statistical"):
+    with pytest.raises(DataError, match="select must be one of auto, statistical"):
         BernoulliMixture(select="best").fit(world())
     with pytest.raises(DataError, match="engine of BernoulliMixture must be one of"):
         BernoulliMixture(engine="spark").fit(world())
@@ -154,10 +154,10 @@ def test_predict_on_the_training_rows_is_labels(missing):
     frame = world(clusters=3, missing=missing, seed=9)
     model = BernoulliMixture().fit(frame)
     assert (model.predict(frame) == model.labels_).all()
-    beliefs = model.predict_proba(frame)
-    np.testing.assert_allclose(beliefs.sum(axis=1), 1, atol=1e-12)
+    probabilities = model.predict_proba(frame)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-12)
     alone = np.concatenate([model.predict_proba(frame.iloc[[n]]) for n in range(20)])
-    np.testing.assert_allclose(alone, beliefs[:20], rtol=1e-12)  # a row's answer does not depend on its company
+    np.testing.assert_allclose(alone, probabilities[:20], rtol=1e-12)  # a row's answer does not depend on its company
     assert model.score_samples(frame).sum() == pytest.approx(model.log_likelihood_, rel=1e-9)
 
 
@@ -176,7 +176,7 @@ def test_frames_come_back_as_they_came():
     assert (wide["high"] - wide["low"] >= intervals["high"] - intervals["low"]).all()
 
 
-def test_far_apart_numbers_are_told():
+def test_far_apart_numbers_are_reported():
     """Two kinds far apart, each with four faint kinds inside: the evidence asks for all, the first step is all."""
     rng = np.random.default_rng(0)
     kind = rng.integers(8, size=8000)

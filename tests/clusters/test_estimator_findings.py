@@ -15,9 +15,9 @@ CHEATING = {"0000": 207, "0001": 46, "0010": 7, "0011": 5, "0100": 13, "0101": 4
 """Four questions about cheating to 319 students (Dayton 1998), in the order LIEEXAM, LIEPAPER, FRAUD, COPYEXAM."""
 
 
-def one_class(seed, n=3_000, columns=15, chance=0.1):
+def one_class(seed, n=3_000, columns=15, probability=0.1):
     """Independent columns; rows of zeros are dropped, as registers and baskets do."""
-    rows = np.random.default_rng(seed).random((3 * n, columns)) < chance
+    rows = np.random.default_rng(seed).random((3 * n, columns)) < probability
     return rows[rows.any(axis=1)][:n].astype(int)
 
 
@@ -110,7 +110,7 @@ def test_the_screen_can_be_turned_off_also_for_a_given_number():
     assert len(on.silent_) > 0
     assert len(off.copies_) == len(off.silent_) == 0
     assert len(off.profiles_) == 211
-    with pytest.raises(DataError, match="screen='no' is neither yes nor no; give True or False"):
+    with pytest.raises(DataError, match="screen must be a bool, got 'no'; give True or False"):
         BernoulliMixture(screen="no").fit(rows)
 
 
@@ -124,14 +124,14 @@ def test_two_strong_columns_and_a_weak_one_are_no_duplicates(seed):
     assert len(model.copies_) == 0
 
 
-def test_silent_columns_are_kept_as_such_and_not_found_again_by_equal_numbers(tmp_path):
+def test_noninformative_columns_are_kept_as_such_and_not_found_again_by_equal_numbers(tmp_path):
     model = BernoulliMixture(n_jobs=1).fit(mostly_noise())
-    silent = model.silent_
-    assert len(silent) > 100
+    noninformative = model.silent_
+    assert len(noninformative) > 100
     model.save(tmp_path / "m.latent")
-    assert load(tmp_path / "m.latent").silent_ == silent
+    assert load(tmp_path / "m.latent").silent_ == noninformative
     model.frequencies_ = model.frequencies_ + np.array([[0.0], [1e-15]])
-    assert model.silent_ == silent
+    assert model.silent_ == noninformative
 
 
 # ------------------------------------------------------------- the ceiling
@@ -237,7 +237,7 @@ def test_rare_columns_that_are_equal_by_chance_stay():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_truncated_fit_ends_at_its_maximum(seed):
-    """A slow climb: EM that stopped at small steps ended 1 to 2 nats below, with half of the rows of zeros."""
+    """A slow EM run: EM that stopped at small steps ended 1 to 2 nats below, with half of the rows of zeros."""
     rng = np.random.default_rng(seed)
     rare = rng.random((40_000, 1)) < 0.9
     rows = (rng.random((40_000, 8)) < np.where(rare, 0.01, 0.5)).astype(int)

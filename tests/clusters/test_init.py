@@ -22,7 +22,7 @@ N_CASES = int(os.environ.get("LATENTFIT_TINY_CASES", "25"))
 
 
 def tiny_case(seed):
-    """Rows of a mixture of one to four classes (a fifth with gaps), and d, τ, α as a user may set them."""
+    """Rows of a mixture of one to four classes (a fifth with missing values), and d, τ, α as a user may set them."""
     rng = np.random.default_rng([5, seed])
     n, L, K = int(rng.integers(6, 11)), int(rng.integers(3, 7)), int(rng.integers(1, 5))
     P = rng.choice([0.05, 0.5, 0.95], size=(K, L)) if seed % 2 else rng.random((K, L))
@@ -97,7 +97,7 @@ def test_grouped_rows_and_weights_are_rows():
     assert search(fractions).labels.tolist() == [0, 1]
 
 
-def test_gaps_are_left_out_of_their_subsets():
+def test_missing_values_are_left_out_of_their_subsets():
     rows = [[0, 0, None], [0, None, 0], [None, 0, 0], [0, 0, 0], [1, 1, None], [1, None, 1], [None, 1, 1], [1, 1, 1]]
     found = search(rows)
     assert found.n_clusters == 2

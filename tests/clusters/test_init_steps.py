@@ -18,11 +18,11 @@ from latentfit.core.table.table import Column, Table
 GAP = 255
 
 
-def table(seed=0, n=14, L=4, gaps=0.15, weighted=True):
+def table(seed=0, n=14, L=4, missing=0.15, weighted=True):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 2, (n, L)).astype(np.uint8)
     codes[: n // 2, 1] = codes[: n // 2, 0]
-    codes[rng.random((n, L)) < gaps] = GAP
+    codes[rng.random((n, L)) < missing] = GAP
     columns = tuple(Column(f"c{k}", np.arange(2)) for k in range(L))
     return Table(codes, columns, rng.choice([0.5, 1.0, 2.0], n) if weighted else None)
 
@@ -91,7 +91,7 @@ def test_all_subsets_are_watched_where_they_are_few_and_else_those_that_stand_ou
     else:
         assert seen[0] == [[0, 1]]
         assert all(subsets == [[0, 1], [2, 3]] for subsets in seen[1:])
-        assert len(seen) == 1 + module.MOST_ROUNDS
+        assert len(seen) == 1 + module.MAX_ROUNDS
 
 
 def test_both_questions_of_the_algorithm():
@@ -109,14 +109,14 @@ def test_both_questions_of_the_algorithm():
 
 
 def test_rows_of_whole_weight_are_searched_one_by_one():
-    made = table(3, n=3, gaps=0.0, weighted=False)
+    made = table(3, n=3, missing=0.0, weighted=False)
     plain, row_of = unit_rows(made)
     assert row_of.tolist() == [0, 1, 2]
     whole, row_of = unit_rows(Table(made.codes, made.columns, np.array([2.0, 1.0, 3.0])))
     assert row_of.tolist() == [0, 0, 1, 2, 2, 2]
     assert whole.row_weight is None
     assert whole.codes.tolist() == made.codes[row_of].tolist()
-    grouped = Table(made.codes, made.columns, np.array([2.0, 1.0, 1.0]), pattern_of=np.array([2, 0, 1, 0]))
+    grouped = Table(made.codes, made.columns, np.array([2.0, 1.0, 1.0]), unique_index=np.array([2, 0, 1, 0]))
     assert unit_rows(grouped)[1].tolist() == [2, 0, 1, 0]
     halves, row_of = unit_rows(Table(made.codes, made.columns, np.array([0.5, 1.0, 1.0])))
     assert row_of.tolist() == [0, 1, 2]
@@ -183,9 +183,9 @@ def test_starts_take_turns(monkeypatch):
     asked = []
     for name in ("_split", "_hard_em", "_fill"):
         monkeypatch.setattr(module, name, lambda *args, name=name: asked.append((name, args)) or np.zeros(14, int))
-    assert module._start(rows, np.zeros(14, int), 1, 3, rng).tolist() == [0] * 14
+    assert module._initial_labels(rows, np.zeros(14, int), 1, 3, rng).tolist() == [0] * 14
     for number in range(4):
-        module._start(rows, np.zeros(14, int), 3, number, rng)
+        module._initial_labels(rows, np.zeros(14, int), 3, number, rng)
     assert [name for name, _ in asked] == ["_split", "_hard_em", "_fill", "_hard_em"]
     assert len(set(asked[1][1][1].tolist())) == 3  # different rows for seeds
     assert set(asked[2][1][0].tolist()) == {0, 1, 2}
@@ -228,7 +228,7 @@ def test_a_subset_that_no_row_is_complete_on_has_no_correlation():
 
 
 def test_strong_subsets_come_strongest_first_and_not_more_than_asked(monkeypatch):
-    rows = table(8, n=30, L=6, gaps=0.0)
+    rows = table(8, n=30, L=6, missing=0.0)
     for d in (2, 3):
         found = strong_subsets(rows, d)
         values = [one.value for one in found]
@@ -259,16 +259,16 @@ def test_the_maximum_is_exact_while_subsets_can_be_walked(d):
 
 def test_a_soft_cluster_weighs_its_rows():
     rows = table(10)
-    share = np.linspace(0, 1, 14)
-    members = tc.cluster_rows(rows, share)
+    proportion = np.linspace(0, 1, 14)
+    members = tc.cluster_rows(rows, proportion)
     assert members.n_rows == 13  # the first has no share
-    np.testing.assert_allclose(members.row_weight, (rows.row_weight * share)[1:])
-    hard = tc.cluster_rows(rows, share > 0.5)
-    np.testing.assert_allclose(hard.row_weight, rows.row_weight[share > 0.5])
+    np.testing.assert_allclose(members.row_weight, (rows.row_weight * proportion)[1:])
+    hard = tc.cluster_rows(rows, proportion > 0.5)
+    np.testing.assert_allclose(hard.row_weight, rows.row_weight[proportion > 0.5])
     assert tc.cluster_rows(rows, None) is rows
 
 
-def test_patterns_of_any_width_have_numbers():
+def test_unique_rows_of_any_width_have_numbers():
     bits = np.zeros((4, 20), int)
     bits[1, 19] = bits[3, 19] = 1
     bits[2, 0] = 1

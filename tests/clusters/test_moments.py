@@ -28,18 +28,18 @@ def binary_table(rows, weights=None):
     return Table(codes, columns, None if weights is None else np.asarray(weights, np.float64))
 
 
-def draw(seed, n, L, gaps=0.0):
+def draw(seed, n, L, missing=0.0):
     rng = np.random.default_rng(seed)
     z = rng.integers(2, size=n)
     bits = (rng.random((n, L)) < np.where(rng.random((2, L)) < 0.5, 0.2, 0.7)[z]).astype(object)
-    bits[rng.random((n, L)) < gaps] = None
+    bits[rng.random((n, L)) < missing] = None
     return [[None if v is None else int(v) for v in row] for row in bits]
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.2])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("seed", range(4))
-def test_against_the_twin(seed, gaps):
-    rows = draw(seed, 40, 6, gaps)
+def test_against_the_twin(seed, missing):
+    rows = draw(seed, 40, 6, missing)
     rng = np.random.default_rng(seed)
     weights = rng.integers(1, 4, size=40)
     table = binary_table(rows, weights)
@@ -85,8 +85,8 @@ def test_by_hand():
 
 
 @given(st.integers(0, 10_000), st.integers(2, 30), st.integers(2, 7), st.sampled_from([0.0, 0.3]))
-def test_properties(seed, n, L, gaps):
-    rows = draw(seed, n, L, gaps)
+def test_properties(seed, n, L, missing):
+    rows = draw(seed, n, L, missing)
     rng = np.random.default_rng(seed)
     weights = rng.integers(1, 4, size=n)
     table = binary_table(rows, weights)
@@ -106,11 +106,11 @@ def test_properties(seed, n, L, gaps):
     assert total_correlation(group_rows(copied), Q) == pytest.approx(D, abs=1e-12)
     constant = binary_table([[*row, 1] for row in rows], weights)
     assert total_correlation(constant, [*Q, L]) == pytest.approx(D, abs=1e-12)
-    silent = binary_table([[*row, None] for row in rows], weights)  # an all-missing column changes no maximum
-    assert maximal_total_correlation(silent, d).value == pytest.approx(
+    noninformative = binary_table([[*row, None] for row in rows], weights)  # an all-missing column changes no maximum
+    assert maximal_total_correlation(noninformative, d).value == pytest.approx(
         maximal_total_correlation(table, d).value, abs=1e-12
     )
-    if gaps == 0:
+    if missing == 0:
         assert total_correlation(table, Q[:-1]) <= D + 1e-12  # a column more never lowers it
 
 
@@ -139,7 +139,7 @@ def test_the_search_is_a_lower_bound_and_usually_the_maximum():
 def test_many_columns():
     rng = np.random.default_rng(0)
     table = binary_table((rng.random((50, 100)) < 0.5).astype(int))
-    # fifty different rows: the patterns' entropy is log 50, each column's at most log 2
+    # fifty different rows: the unique rows' entropy is log 50, each column's at most log 2
     ones = table.codes.mean(axis=0)
     entropy = -(ones * np.log(ones) + (1 - ones) * np.log(1 - ones)).sum()
     assert total_correlation(table, range(100)) == pytest.approx(entropy - log(50), abs=1e-10)

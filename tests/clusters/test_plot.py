@@ -88,7 +88,7 @@ def test_columns_are_ordered_by_what_they_tell():
     assert shown_columns(weights, frequencies, always=[0], most=2).tolist() == [1, 0]
 
 
-def test_names_with_commas_are_told_apart():
+def test_names_with_commas_are_distinguished():
     names = ["a", "a, b", "c", ""]
     assert named_in("a, b, c", names) == [1, 2]
     assert named_in("c, a", names) == [2, 0]
@@ -105,7 +105,7 @@ def test_matplotlib_waits_until_a_picture_is_asked_for():
     assert done.stdout.strip() == "False"
 
 
-def test_a_missing_matplotlib_is_told_with_its_cure(monkeypatch) -> None:
+def test_a_missing_matplotlib_error_suggests_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ModuleNotFoundError, match=r"not installed; run pip install 'latentfit\[plot\]'"):
         new_figure(1.0, 1.0)

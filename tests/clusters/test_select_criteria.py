@@ -10,8 +10,8 @@ from latentfit.clusters.select.criteria import (
     number_clusters,
     path_criteria,
     practical_number,
-    size_charge,
-    statistical_charge,
+    size_penalty,
+    statistical_penalty,
 )
 from latentfit.core.mixture.bootstrap import information_criteria
 
@@ -21,7 +21,7 @@ ENTROPY = np.array([0.0, 5.0, 20.0, 30.0, 40.0])
 
 def test_criteria_by_hand() -> None:
     found = path_criteria(LL, ENTROPY, 7, 50.0)
-    assert statistical_charge(7) == pytest.approx(8 + 3 * 2)
+    assert statistical_penalty(7) == pytest.approx(8 + 3 * 2)
     assert found["statistical"].tolist() == pytest.approx([2000, 1828, 1796, 1808, 1824])
     for at in range(5):
         q = (at + 1) * 8 - 1
@@ -32,10 +32,10 @@ def test_criteria_by_hand() -> None:
 
 
 def test_a_small_cluster_pays_for_being_found_among_many() -> None:
-    assert size_charge(np.array([0.5, 0.5])) == 0
-    assert size_charge(np.array([0.9, 0.1])) == pytest.approx(2 * np.log(5))
-    assert size_charge(np.array([0.6, 0.3, 0.1])) == pytest.approx(2 * (np.log(1 / 0.9) + np.log(1 / 0.3)))
-    assert np.isfinite(size_charge(np.array([1.0, 0.0])))
+    assert size_penalty(np.array([0.5, 0.5])) == 0
+    assert size_penalty(np.array([0.9, 0.1])) == pytest.approx(2 * np.log(5))
+    assert size_penalty(np.array([0.6, 0.3, 0.1])) == pytest.approx(2 * (np.log(1 / 0.9) + np.log(1 / 0.3)))
+    assert np.isfinite(size_penalty(np.array([1.0, 0.0])))
     sizes = np.array([0.0, 0.0, 20.0, 0.0, 0.0])
     assert path_criteria(LL, ENTROPY, 7, 50.0, None, sizes)["statistical"].tolist() == pytest.approx(
         [2000, 1828, 1836, 1808, 1824]
@@ -44,10 +44,10 @@ def test_a_small_cluster_pays_for_being_found_among_many() -> None:
 
 def test_what_each_criterion_chooses() -> None:
     found = number_clusters(LL, ENTROPY, 7, 50.0)
-    assert found.chosen["statistical"] == 3  # steps of 100, 30, 8, 6 against a charge of 14
-    assert found.chosen["aic"] == 3  # 8 a cluster: the step of 8 is a draw, and the smaller stays
-    assert found.chosen["aic3"] == 3  # 12 a cluster
-    assert found.chosen["bic"] == 3  # 15.6 a cluster
+    assert found.chosen["statistical"] == 3  # steps of 100, 30, 8, 6 against a penalty of 14
+    assert found.chosen["aic"] == 3  # 8 per cluster: the step of 8 is a draw, and the smaller stays
+    assert found.chosen["aic3"] == 3  # 12 per cluster
+    assert found.chosen["bic"] == 3  # 15.6 per cluster
     assert found.chosen["icl"] == 2  # 30 − 15.6 nats, less 15 of entropy
     assert found.chosen["practical"] == 3
     assert set(found.columns) >= {"n_components", "log_likelihood", "step", "entropy", "statistical", "icl"}

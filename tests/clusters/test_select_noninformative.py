@@ -1,4 +1,4 @@
-"""Columns that do not tell clusters apart: found, silent in the answer, charged for as chosen."""
+"""Columns that do not tell clusters apart: found, reported as such, and the penalty is that of the choice."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import latentfit
 import latentfit.clusters.estimator.bernoulli_mixture as clusters
 import latentfit.core.table.table as tables
 from latentfit import BernoulliMixture, load
-from latentfit.clusters.select.criteria import size_charge, statistical_charge
-from latentfit.clusters.select.noninformative import column_gains, fit_speaking
+from latentfit.clusters.select.criteria import size_penalty, statistical_penalty
+from latentfit.clusters.select.noninformative import column_gains, fit_informative
 from latentfit.clusters.select.path import cluster_path
 from latentfit.core import checkpoint
 from latentfit.core.em import em
@@ -31,7 +31,7 @@ def wide_rows(seed: int, missing: float = 0.0):
     return bernoulli_mixture(200, **WIDE, missing=missing, random_state=seed)
 
 
-def test_few_speaking_columns_are_found_where_all_of_them_cannot_pay() -> None:
+def test_few_informative_columns_are_found_where_all_of_them_cannot_pay() -> None:
     right, right_whole, heard, false = 0, 0, [], []
     for seed in range(10):
         data = wide_rows(seed)
@@ -39,10 +39,10 @@ def test_few_speaking_columns_are_found_where_all_of_them_cannot_pay() -> None:
         right += path.numbers.chosen["statistical"] == 3
         right_whole += path.whole_number == 3
         differs = np.ptp(data.frequencies, axis=0) > 0.3
-        quiet = path.preferred(3)
-        speaking = np.ones(120, bool) if quiet is None else quiet.speaking
-        heard.append(speaking[differs].mean())
-        false.append(speaking[np.ptp(data.frequencies, axis=0) == 0].mean())
+        restricted = path.preferred(3)
+        informative = np.ones(120, bool) if restricted is None else restricted.informative
+        heard.append(informative[differs].mean())
+        false.append(informative[np.ptp(data.frequencies, axis=0) == 0].mean())
     assert right >= right_whole + 2
     assert np.mean(heard) > 0.8
     assert np.mean(false) < 0.1
@@ -56,34 +56,36 @@ def test_a_pure_table_stays_one_cluster() -> None:
     assert found.count(1) >= 19
 
 
-def test_silent_columns_have_no_say_and_the_log_likelihood_is_that_of_all_columns() -> None:
+def test_noninformative_columns_have_no_influence_and_the_log_likelihood_is_that_of_all_columns() -> None:
     table = wide_rows(0, missing=0.1).coded()
-    quiet = cluster_path(table).quiet[2]
-    assert quiet is not None
-    silent = ~quiet.speaking
-    assert np.array_equal(silent, quiet.silent)  # every column varies here
-    assert (quiet.mixture.table[1::2][silent] == quiet.mixture.table[1::2][silent, :1]).all()
-    exact = plain_steps(table, 3).e_step(quiet.mixture).log_likelihood
-    assert quiet.log_likelihood == pytest.approx(exact, rel=1e-9)
-    all_, _ = posterior_of(MemoryEngine(table, 1), quiet.mixture)
-    some = table.without(silent)
-    part = Mixture(quiet.mixture.weights, quiet.mixture.table[np.repeat(quiet.speaking, 2)], some.first)
+    restricted = cluster_path(table).restricted[2]
+    assert restricted is not None
+    noninformative = ~restricted.informative
+    assert np.array_equal(noninformative, restricted.noninformative)  # every column varies here
+    assert (restricted.mixture.table[1::2][noninformative] == restricted.mixture.table[1::2][noninformative, :1]).all()
+    exact = plain_steps(table, 3).e_step(restricted.mixture).log_likelihood
+    assert restricted.log_likelihood == pytest.approx(exact, rel=1e-9)
+    all_, _ = posterior_of(MemoryEngine(table, 1), restricted.mixture)
+    some = table.without(noninformative)
+    part = Mixture(
+        restricted.mixture.weights, restricted.mixture.table[np.repeat(restricted.informative, 2)], some.first
+    )
     alone, _ = posterior_of(MemoryEngine(some, 1), part)
     assert np.allclose(all_, alone, atol=1e-10)
 
 
-def test_the_charge_is_that_of_the_columns_and_of_their_choice() -> None:
+def test_the_penalty_is_that_of_the_columns_and_of_their_choice() -> None:
     path = cluster_path(wide_rows(0).coded(), least=4)
-    paid, spoke, L = 0.0, 0, path.n_columns
-    for number, quiet in enumerate(path.quiet[1:], start=2):
-        if quiet is None:
+    paid, already_informative, L = 0.0, 0, path.n_columns
+    for number, restricted in enumerate(path.restricted[1:], start=2):
+        if restricted is None:
             continue
-        s = int(quiet.speaking.sum())
-        assert s >= spoke
-        paid += log(comb(L - spoke, s - spoke)) + log(L)
-        spoke = s
-        charge = (number - 1) * statistical_charge(s) + size_charge(quiet.mixture.weights) + paid
-        assert quiet.value == pytest.approx(quiet.log_likelihood - charge, rel=1e-12)
+        s = int(restricted.informative.sum())
+        assert s >= already_informative
+        paid += log(comb(L - already_informative, s - already_informative)) + log(L)
+        already_informative = s
+        penalty = (number - 1) * statistical_penalty(s) + size_penalty(restricted.mixture.weights) + paid
+        assert restricted.value == pytest.approx(restricted.log_likelihood - penalty, rel=1e-12)
 
 
 def test_gains_are_the_information_between_column_and_cluster() -> None:
@@ -96,36 +98,36 @@ def test_gains_are_the_information_between_column_and_cluster() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 1.0])
-def test_tied_steps_climb_and_end_where_the_speaking_columns_alone_do(smoothing: float) -> None:
+def test_tied_steps_raise_the_likelihood_and_end_where_the_informative_columns_alone_do(smoothing: float) -> None:
     table = wide_rows(1, missing=0.1).coded()
     rng = np.random.default_rng(0)
-    speaking = np.arange(table.n_columns) < 30
+    informative = np.arange(table.n_columns) < 30
     ones = rng.uniform(0.2, 0.8, size=(table.n_columns, 3))
     cells = np.stack([1 - ones, ones], axis=1).reshape(-1, 3)
-    start = Mixture(np.full(3, 1 / 3), cells, table.first)
-    tied = table_steps(table, 3, smoothing, 1, tied=np.repeat(~speaking, 2))
-    whole = em(tied, start, max_iter=60, tol=0.0, accelerate=True)
+    init = Mixture(np.full(3, 1 / 3), cells, table.first)
+    tied = table_steps(table, 3, smoothing, 1, tied=np.repeat(~informative, 2))
+    whole = em(tied, init, max_iter=60, tol=0.0, accelerate=True)
     for before, after in pairwise(whole.path):
         assert after >= before - 1e-9 * abs(before)
     at_one = whole.params.table[1::2]
-    assert (at_one[~speaking] == at_one[~speaking, :1]).all()
-    assert (at_one[speaking] != at_one[speaking, :1]).any(axis=1).all()
+    assert (at_one[~informative] == at_one[~informative, :1]).all()
+    assert (at_one[informative] != at_one[informative, :1]).any(axis=1).all()
     if smoothing == 0.0:
-        part = fit_speaking(table, start, speaking, max_iter=2000, tol=1e-12, n_jobs=1)[1]
-        far = em(tied, start, max_iter=2000, tol=1e-12, accelerate=True)
+        part = fit_informative(table, init, informative, max_iter=2000, tol=1e-12, n_jobs=1)[1]
+        far = em(tied, init, max_iter=2000, tol=1e-12, accelerate=True)
         assert part == pytest.approx(far.log_likelihood, rel=1e-6)
 
 
-def test_the_estimator_names_its_silent_columns_and_keeps_them_in_its_file(tmp_path) -> None:
+def test_the_estimator_names_its_noninformative_columns_and_keeps_them_in_its_file(tmp_path) -> None:
     data = wide_rows(2)
     rows = np.where(data.rows < 0, np.nan, data.rows)
     model = BernoulliMixture(3).fit(rows)
-    silent = [int(name) for name in model.silent_]
-    assert 60 < len(silent) < 120
-    assert model.n_parameters() == 2 + 3 * (120 - len(silent)) + len(silent)
-    assert (model.frequencies_[:, silent] == model.frequencies_[:1, silent]).all()
+    noninformative = [int(name) for name in model.silent_]
+    assert 60 < len(noninformative) < 120
+    assert model.n_parameters() == 2 + 3 * (120 - len(noninformative)) + len(noninformative)
+    assert (model.frequencies_[:, noninformative] == model.frequencies_[:1, noninformative]).all()
     changed = rows.copy()
-    changed[:, silent] = 1 - changed[:, silent]
+    changed[:, noninformative] = 1 - changed[:, noninformative]
     assert np.allclose(model.predict_proba(changed), model.predict_proba(rows), atol=1e-9)
     assert any("do not (silent_)" in note for note in model.report_.notes)
     model.save(tmp_path / "m.latent")
@@ -171,23 +173,23 @@ def test_a_column_that_never_varies_in_the_rows_looked_at_is_free_in_the_fit(sel
     assert model.frequencies_[:, 40].max() > 100 * model.frequencies_[:, 40].min()
 
 
-def test_a_silent_column_has_one_interval_and_the_others_are_as_without_it() -> None:
+def test_a_noninformative_column_has_one_interval_and_the_others_are_as_without_it() -> None:
     data = wide_rows(2)
     model = BernoulliMixture(3).fit(data.rows)
     K, L = model.frequencies_.shape
     low, high = (np.asarray(model.intervals()[name]).reshape(K, L) for name in ("low", "high"))
-    silent = np.isin(np.arange(L), model.silent_)
-    assert (low[:, silent] == low[:1, silent]).all()
-    share = data.rows[:, silent].mean(axis=0)
-    half = (high - low)[0, silent] / 2
-    assert np.allclose(half, 1.96 * np.sqrt(share * (1 - share) / 200), rtol=0.1, atol=0.005)
-    alone = BernoulliMixture(3).fit(data.rows[:, ~silent])
+    noninformative = np.isin(np.arange(L), model.silent_)
+    assert (low[:, noninformative] == low[:1, noninformative]).all()
+    proportion = data.rows[:, noninformative].mean(axis=0)
+    half = (high - low)[0, noninformative] / 2
+    assert np.allclose(half, 1.96 * np.sqrt(proportion * (1 - proportion) / 200), rtol=0.1, atol=0.005)
+    alone = BernoulliMixture(3).fit(data.rows[:, ~noninformative])
     if not alone.silent_:
         part = np.asarray(alone.intervals()["high"]).reshape(K, -1)
-        assert np.abs(part - high[:, ~silent]).max() < 0.05
+        assert np.abs(part - high[:, ~noninformative]).max() < 0.05
 
 
-def test_columns_in_another_order_are_silent_by_the_same_names() -> None:
+def test_columns_in_another_order_are_noninformative_by_the_same_names() -> None:
     rows = wide_rows(2).rows
     order = np.random.default_rng(0).permutation(120)
     names = np.array([f"q{n:03d}" for n in range(120)])
@@ -197,7 +199,7 @@ def test_columns_in_another_order_are_silent_by_the_same_names() -> None:
     assert set(one.silent_) == set(two.silent_)
 
 
-def test_a_stopped_fit_goes_on_with_the_same_silent_columns(tmp_path, monkeypatch) -> None:
+def test_a_stopped_fit_goes_on_with_the_same_noninformative_columns(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(checkpoint, "EVERY", 0.0)
     monkeypatch.setattr(checkpoint, "SPARING", 0.0)
     rows, settings = wide_rows(2).rows, {"tol": 0.0, "max_iter": 20}
@@ -213,7 +215,7 @@ def test_a_stopped_fit_goes_on_with_the_same_silent_columns(tmp_path, monkeypatc
 
 
 @pytest.mark.usefixtures("looked_at")
-def test_a_stream_keeps_the_same_columns_silent(tmp_path) -> None:
+def test_a_stream_keeps_the_same_columns_noninformative(tmp_path) -> None:
     data = wide_rows(2)
     frame = pd.DataFrame(data.rows, columns=[f"q{n:03d}" for n in range(120)])
     frame.to_csv(tmp_path / "rows.csv", index=False)

@@ -1,4 +1,5 @@
-"""The path of K: every step climbs, nothing depends on order, weights are copies, the screen finds planted copies."""
+"""The path of K: every step raises the likelihood, nothing depends on order, weights are copies, the screen finds
+planted copies."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from latentfit.clusters.select.near_duplicates import Screened, find_near_copies, pair_moments, screened_path
+from latentfit.clusters.select.near_duplicates import Screened, find_near_duplicates, pair_moments, screened_path
 from latentfit.clusters.select.path import ClusterPath, cluster_path, most_clusters
-from latentfit.clusters.select.splits import LEAST_SHARE, split_classes, with_split, with_twin
+from latentfit.clusters.select.splits import MIN_PROPORTION, split_classes, with_split, with_twin
 from latentfit.core.errors import DataError
 from latentfit.core.mixture.em import entropy_of, plain_steps
 from latentfit.core.mixture.merge_init import merge_down, single_merges
@@ -62,9 +63,9 @@ def test_order_of_rows_columns_and_words_does_not_matter() -> None:
     for these, those in ((one.copies, two.copies), (one.dependent, two.dependent)):
         assert {(c.column, c.copies) for c in these} == {(columns[c.column], columns[c.copies]) for c in those}
     assert one.path.numbers.chosen == two.path.numbers.chosen
-    places = np.flatnonzero(one.kept)
-    back = [int(np.flatnonzero(columns[two.kept] == n)[0]) for n in places]
-    flipped = turned[two.kept][back]
+    places = np.flatnonzero(one.used_columns)
+    back = [int(np.flatnonzero(columns[two.used_columns] == n)[0]) for n in places]
+    flipped = turned[two.used_columns][back]
     for left, right in zip(one.path.fits, two.path.fits, strict=True):
         assert left.log_likelihood == pytest.approx(right.log_likelihood, rel=1e-9)
         assert np.allclose(left.mixture.weights, right.mixture.weights, atol=1e-8)
@@ -72,7 +73,7 @@ def test_order_of_rows_columns_and_words_does_not_matter() -> None:
         assert np.allclose(left.mixture.table[1::2], np.where(flipped[:, None], 1 - ones, ones), atol=1e-8)
 
 
-def test_a_weight_is_so_many_copies_and_zero_none() -> None:
+def test_a_weight_of_w_equals_w_replicated_rows_and_zero_none() -> None:
     table = bernoulli_mixture(120, 12, 2, separation=30, random_state=5).coded(group=False)
     times = np.random.default_rng(0).integers(1, 4, size=table.n_rows)
     weighted = group_rows(replace(table, row_weight=times.astype(float)))
@@ -116,8 +117,10 @@ def test_the_gain_of_a_split_is_that_of_two_classes_on_the_rows_of_one(missing: 
     splits = split_classes(table, fit.mixture, posterior, np.random.default_rng(0))
     assert len(splits) == 2
     for split in splits:
-        share = posterior[:, split.which]
-        own = replace(table.take(share > LEAST_SHARE), row_weight=(share * weight)[share > LEAST_SHARE])
+        proportion = posterior[:, split.which]
+        own = replace(
+            table.take(proportion > MIN_PROPORTION), row_weight=(proportion * weight)[proportion > MIN_PROPORTION]
+        )
         alone = Mixture(np.ones(1), fit.mixture.table[:, [split.which]], table.first)
         exact = (
             plain_steps(own, 2).e_step(split.halves).log_likelihood - plain_steps(own, 1).e_step(alone).log_likelihood
@@ -158,10 +161,10 @@ def test_a_long_table_is_walked_on_a_sample_and_ends_on_all_rows(monkeypatch: py
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_screen_finds_planted_copies_and_names_what_they_copy(seed: int) -> None:
-    for chance in (0.6, 0.95):  # locally dependent, near-duplicates
+def test_the_screen_finds_planted_near_duplicates_and_names_their_source(seed: int) -> None:
+    for probability in (0.6, 0.95):  # locally dependent, near-duplicates
         data = bernoulli_mixture(
-            1_000, 40, 3, separation=30, copies=4, copy_chance=chance, missing=0.05, random_state=seed
+            1_000, 40, 3, separation=30, copies=4, copy_chance=probability, missing=0.05, random_state=seed
         )
         found = screened(data.coded())
         planted = {frozenset(pair) for pair in data.copied.items()}
@@ -170,22 +173,22 @@ def test_the_screen_finds_planted_copies_and_names_what_they_copy(seed: int) -> 
         )
         assert len((duplicates | dependent) & planted) >= 3  # a copy of a nearly constant column may be too weak
         assert len((duplicates | dependent) - planted) <= 1
-        assert (len(duplicates) >= 3) == (chance > 0.9)
-        assert found.kept.sum() == 40 - len(duplicates | dependent)
+        assert (len(duplicates) >= 3) == (probability > 0.9)
+        assert found.used_columns.sum() == 40 - len(duplicates | dependent)
         assert found.modelled.sum() == 40 - len(duplicates)
         assert found.path.numbers.chosen["statistical"] == 3
 
 
 def test_the_screen_leaves_clean_columns_alone() -> None:
     dropped = sum(
-        30 - screened(bernoulli_mixture(500, 30, 3, separation=D, random_state=seed).coded()).kept.sum()
+        30 - screened(bernoulli_mixture(500, 30, 3, separation=D, random_state=seed).coded()).used_columns.sum()
         for seed in range(4)
         for D in (30, 8)
     )
     assert dropped <= 1  # of 240 columns
 
 
-def test_equal_columns_are_a_copy_and_the_first_by_name_stays() -> None:
+def test_equal_columns_are_near_duplicates_and_the_first_by_name_stays() -> None:
     data = bernoulli_mixture(500, 10, 1, random_state=3).coded(group=False)
     codes = np.column_stack([data.codes, data.codes[:, 4]])
     table = Table(codes, (*data.columns, Column(99, data.columns[0].categories)))
@@ -199,10 +202,10 @@ def test_a_wide_table_is_not_screened_and_says_so() -> None:
     found = screened(table, most_columns=10)
     assert not found.screened
     assert not found.copies
-    assert found.kept.all()
+    assert found.used_columns.all()
 
 
-def test_pair_moments_with_gaps_and_weights_by_hand() -> None:
+def test_pair_moments_with_missing_values_and_weights_by_hand() -> None:
     data = bernoulli_mixture(60, 5, 2, missing=0.3, random_state=2)
     table = data.coded()
     moments = pair_moments(table)
@@ -215,9 +218,9 @@ def test_pair_moments_with_gaps_and_weights_by_hand() -> None:
             assert moments.scale[j, l] == pytest.approx(x.std() * y.std(), abs=1e-12)
 
 
-def test_two_columns_alone_are_never_a_copy() -> None:
+def test_two_columns_alone_are_never_near_duplicates() -> None:
     table = bernoulli_mixture(300, 2, 1, copies=1, copy_chance=0.95, random_state=0).coded()
-    assert not find_near_copies(pair_moments(table), cluster_path(table, most=1).at(1).mixture, ["a", "b"])
+    assert not find_near_duplicates(pair_moments(table), cluster_path(table, most=1).at(1).mixture, ["a", "b"])
     assert table.without(np.array([True, False])).n_columns == 1
 
 
@@ -231,7 +234,7 @@ def test_bounds_of_the_path() -> None:
         cluster_path(Table(np.zeros((3, 1), np.uint8), (words,)))
 
 
-def test_a_pair_that_a_missing_class_made_alike_is_no_copy() -> None:
+def test_a_pair_that_a_missing_class_made_alike_is_no_near_duplicate() -> None:
     """Two columns tell two classes apart almost surely, four half as well: at K = 1 the pair stands out like a copy."""
     rng = np.random.default_rng(3)
     kind = rng.integers(2, size=5_000)

@@ -1,4 +1,5 @@
-"""Clusters of binary rows: splits, merges, silent columns and near-copies, each on numbers that a hand can follow."""
+"""Clusters of binary rows: splits, merges, noninformative columns and near-duplicates, each on numbers that a hand can
+follow."""
 
 from __future__ import annotations
 
@@ -11,19 +12,19 @@ import pytest
 
 from latentfit.clusters.select import near_duplicates as copies
 from latentfit.clusters.select import path as walk
-from latentfit.clusters.select.criteria import statistical_charge
+from latentfit.clusters.select.criteria import statistical_penalty
 from latentfit.clusters.select.near_duplicates import (
     PairMoments,
     _standing_out,
-    find_near_copies,
+    explained_by_third_columns,
+    find_near_duplicates,
     find_pair_splits,
     pair_moments,
     partial_correlation,
     residual_correlation,
     screened_path,
-    third_columns_speak,
 )
-from latentfit.clusters.select.noninformative import QuietFit, QuietWalk, _log_choices, column_gains
+from latentfit.clusters.select.noninformative import RestrictedFit, RestrictedPath, _log_choices, column_gains
 from latentfit.clusters.select.path import ClusterFit, ClusterPath, cluster_path, most_clusters, varying_columns
 from latentfit.clusters.select.splits import (
     _OwnRows,
@@ -36,7 +37,7 @@ from latentfit.clusters.select.splits import (
 )
 from latentfit.core.em import EMResult
 from latentfit.core.mixture import merge_init as merging
-from latentfit.core.mixture.merge_init import merge_down, merged_starts, single_merges
+from latentfit.core.mixture.merge_init import merge_down, merged_inits, single_merges
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column, Table, group_rows
 from latentfit.engine.memory import Sums
@@ -101,13 +102,15 @@ def test_halves_of_own_rows_are_those_of_two_classes_done_by_hand():
     np.testing.assert_allclose(halves.low[:, 0], low, rtol=1e-5)
     assert halves.upper[0] == pytest.approx((1 + 0.125 + 1 + 1) / (5 + 2))
 
-    def chance(row, often):
+    def probability(row, often):
         return np.prod([often[c] if codes[row, c] == 1 else 1 - often[c] for c in range(3) if codes[row, c] < 2])
 
     p = halves.upper[0]
-    joint = np.array([[(1 - p) * chance(r, halves.low[:, 0]), p * chance(r, halves.high[:, 0])] for r in range(4)])
-    np.testing.assert_allclose(own.upper_share(halves)[:, 0], joint[:, 1] / joint.sum(axis=1), rtol=1e-4)
-    gain = sum(weight[r] * np.log(joint[r].sum() / chance(r, profile)) for r in range(4))
+    joint = np.array(
+        [[(1 - p) * probability(r, halves.low[:, 0]), p * probability(r, halves.high[:, 0])] for r in range(4)]
+    )
+    np.testing.assert_allclose(own.upper_membership(halves)[:, 0], joint[:, 1] / joint.sum(axis=1), rtol=1e-4)
+    gain = sum(weight[r] * np.log(joint[r].sum() / probability(r, profile)) for r in range(4))
     assert own.gains(halves)[0] == pytest.approx(gain, rel=1e-4)
     residual = (np.array([0, 1, 1, 0]) - 0.3) / np.sqrt(0.21)
     np.testing.assert_allclose(own.residual[:, 0], residual, rtol=1e-5)
@@ -122,8 +125,8 @@ def test_a_class_needs_four_rows_worth_to_be_split():
     table = table_of([[0, 0], [1, 1], [0, 1], [1, 0], [1, 1]])
     mixture = binary([[0.5, 0.5], [0.5, 0.5]], [0.5, 0.5])
 
-    def which(*shares):
-        posterior = np.array([[share, 1 - share] for share in shares])
+    def which(*proportions):
+        posterior = np.array([[proportion, 1 - proportion] for proportion in proportions])
         return sorted(split.which for split in split_classes(table, mixture, posterior, np.random.default_rng(0)))
 
     assert which(0.8, 0.8, 0.8, 0.8, 0.8) == [0]
@@ -206,20 +209,20 @@ def test_how_many_classes_are_merged(monkeypatch, rows, wanted, most_rows, work,
     """Three times as many as wanted, as far as rows and work allow, never fewer than wanted."""
     heard = []
 
-    def start(some, many, n_components, n_jobs):
+    def init(some, many, n_components, n_jobs):
         heard.append((some.n_rows, many, n_components))
         return many
 
     monkeypatch.setattr(merging, "MERGE_ROWS", most_rows)
     monkeypatch.setattr(merging, "MERGE_WORK", work)
     monkeypatch.setattr(merging, "KINDS", (("kind", lambda view, n, rng: n),))
-    monkeypatch.setattr(merging, "merged_start", start)
+    monkeypatch.setattr(merging, "merged_init", init)
     sample = SimpleNamespace(table=table_of(np.random.default_rng(0).integers(2, size=(rows, 4))), view=None)
-    assert list(merged_starts(sample, wanted, np.random.default_rng(0), 1)) == [("kind", number)]
+    assert list(merged_inits(sample, wanted, np.random.default_rng(0), 1)) == [("kind", number)]
     assert heard == [(min(rows, most_rows), number, wanted)]
 
 
-# --------------------------------------------------------- silent columns
+# --------------------------------------------------------- noninformative columns
 
 
 def test_choices_are_counted_as_binomial_coefficients():
@@ -241,8 +244,8 @@ def test_gains_of_columns_are_their_divergences():
     assert want[0] > 0.5
 
 
-def quiet_walk(varying, before=None):
-    walked = QuietWalk(None, np.asarray(varying, bool), max_iter=1, tol=0.1, n_jobs=1, rng=None)
+def restricted_path(varying, before=None):
+    walked = RestrictedPath(None, np.asarray(varying, bool), max_iter=1, tol=0.1, n_jobs=1, rng=None)
     walked.before = before
     return walked
 
@@ -254,50 +257,50 @@ def log_binomial(n, k):
 
 
 @pytest.mark.parametrize("n_clusters", [2, 3, 5])
-def test_columns_speak_that_leave_most_above_the_charge(n_clusters):
+def test_columns_are_informative_that_leave_most_above_the_penalty(n_clusters):
     gains = 0.01 * np.arange(60.0)
     gains[[0, 2, 3, 4, 7, 9, 11]] = [60.0, 55.0, 70.0, 65.0, 62.0, 58.0, 64.0]
     gains[6] = 999.0
     varying = np.ones(60, bool)
     varying[6] = False  # what never varies never speaks
-    speaking, charged = quiet_walk(varying)._choose(gains, n_clusters)
+    informative, penalised = restricted_path(varying)._choose(gains, n_clusters)
     order = [n for n in np.argsort(-gains) if n != 6]
     least = {2: 3, 3: 5, 5: 7}[n_clusters]
     best = max(
         range(least, 60),
-        key=lambda s: gains[order[:s]].sum() - (n_clusters - 1) * statistical_charge(s) - log_binomial(59, s),
+        key=lambda s: gains[order[:s]].sum() - (n_clusters - 1) * statistical_penalty(s) - log_binomial(59, s),
     )
-    assert np.flatnonzero(speaking).tolist() == sorted(order[:best])
+    assert np.flatnonzero(informative).tolist() == sorted(order[:best])
     assert best == 7
-    assert charged == pytest.approx(log_binomial(59, best) + np.log(59))
+    assert penalised == pytest.approx(log_binomial(59, best) + np.log(59))
 
 
-def test_columns_that_spoke_go_on_speaking_and_only_new_ones_are_chosen():
+def test_informative_columns_stay_informative_and_only_new_ones_are_chosen():
     gains = np.zeros(60)
     gains[[1, 2, 3, 4, 7]] = [60.0, 55.0, 70.0, 65.0, 62.0]
-    spoke = np.arange(60) < 1
-    before = QuietFit(None, 0.0, spoke, ~spoke, 2.5)
-    speaking, charged = quiet_walk(np.ones(60, bool), before)._choose(gains, 2)
-    assert np.flatnonzero(speaking).tolist() == [0, 1, 2, 3, 4, 7]
-    assert charged == pytest.approx(2.5 + log_binomial(59, 5) + np.log(60))
-    many = QuietFit(None, 0.0, np.arange(60) < 20, np.arange(60) >= 20, 0.0)
-    speaking, charged = quiet_walk(np.ones(60, bool), many)._choose(gains, 2)
-    assert np.flatnonzero(speaking).tolist() == list(range(20))
-    assert charged == pytest.approx(np.log(60))
+    already_informative = np.arange(60) < 1
+    before = RestrictedFit(None, 0.0, already_informative, ~already_informative, 2.5)
+    informative, penalised = restricted_path(np.ones(60, bool), before)._choose(gains, 2)
+    assert np.flatnonzero(informative).tolist() == [0, 1, 2, 3, 4, 7]
+    assert penalised == pytest.approx(2.5 + log_binomial(59, 5) + np.log(60))
+    many = RestrictedFit(None, 0.0, np.arange(60) < 20, np.arange(60) >= 20, 0.0)
+    informative, penalised = restricted_path(np.ones(60, bool), many)._choose(gains, 2)
+    assert np.flatnonzero(informative).tolist() == list(range(20))
+    assert penalised == pytest.approx(np.log(60))
 
 
-def test_where_every_column_speaks_there_is_no_quiet_fit():
-    assert quiet_walk(np.ones(8, bool))._choose(np.full(8, 99.0), 2) is None
-    three = quiet_walk(np.ones(3, bool))
+def test_where_every_column_is_informative_there_is_no_restricted_fit():
+    assert restricted_path(np.ones(8, bool))._choose(np.full(8, 99.0), 2) is None
+    three = restricted_path(np.ones(3, bool))
     assert three._choose(np.array([99.0, 0, 0]), 2) is None  # two clusters need three columns
-    ten = quiet_walk(np.ones(10, bool))._choose(99.0 * (np.arange(10) < 1), 2)
+    ten = restricted_path(np.ones(10, bool))._choose(99.0 * (np.arange(10) < 1), 2)
     assert ten is not None
     assert np.flatnonzero(ten[0]).tolist() == [0, 1, 2]
 
 
-def test_the_value_of_a_quiet_fit():
-    speaking = np.array([1, 1, 0, 1, 0], bool)
-    fit = QuietFit(binary(np.full((5, 3), 0.5), np.full(3, 1 / 3)), -100.0, speaking, ~speaking, 4.0)
+def test_the_value_of_a_restricted_fit():
+    informative = np.array([1, 1, 0, 1, 0], bool)
+    fit = RestrictedFit(binary(np.full((5, 3), 0.5), np.full(3, 1 / 3)), -100.0, informative, ~informative, 4.0)
     assert fit.value == pytest.approx(-100 - 2 * (3 + 1 + 3 * 4 ** (1 / 3)) - 4)
 
 
@@ -374,7 +377,7 @@ def test_partial_correlations_hold_the_others_fixed():
     assert equal[0, 1] == pytest.approx((1 / 0.02 - 1 / 2) / (1 / 0.02 + 1 / 2), rel=1e-6)
 
 
-def test_third_columns_speak_when_they_are_related_to_both():
+def test_third_columns_explain_a_pair_when_they_are_related_to_both():
     n = 400.0
     rows = np.full((6, 6), n)
     sign = pair(6, (0, 1, 0.5))
@@ -383,14 +386,14 @@ def test_third_columns_speak_when_they_are_related_to_both():
     for size, speak in ((0.99, False), (1.01, True)):
         r = sign.copy()
         r[:2, 2:] = size * each
-        assert third_columns_speak(r, rows, 0, 1) is speak
+        assert explained_by_third_columns(r, rows, 0, 1) is speak
         r[1, 2:] *= -1
-        assert third_columns_speak(r, rows, 0, 1) is False  # against the sign of the pair
+        assert explained_by_third_columns(r, rows, 0, 1) is False  # against the sign of the pair
         r[0, 1] = r[1, 0] = -0.5
-        assert third_columns_speak(r, rows, 0, 1) is speak
+        assert explained_by_third_columns(r, rows, 0, 1) is speak
 
 
-def test_two_clusters_that_differ_in_two_columns_only_are_a_copy():
+def test_two_clusters_that_differ_in_two_columns_only_are_near_duplicates():
     names = list("abcdefgh")
     at_one = np.full((8, 2), 0.5)
     at_one[[2, 5], 0], at_one[[2, 5], 1] = 0.1, 0.9
@@ -412,15 +415,15 @@ def test_two_clusters_that_differ_in_two_columns_only_are_a_copy():
 
 
 def test_differences_of_small_clusters_are_chance():
-    """The gap of equal columns is 1/n_f + 1/n_g: taken off, and four times as much may be the largest."""
+    """The difference of equal columns is 1/n_f + 1/n_g: taken off, and four times as much may be the largest."""
     names = list("abcde")
     at_one = np.full((5, 2), 0.5)
     at_one[[0, 1], 0], at_one[[0, 1], 1] = 0.1, 0.9
     at_one[2] = [0.5 - 0.165, 0.5 + 0.165]
     gap = 4 * 0.33**2  # .436 against 2.56
     for rows, found in ((80, 1), (4000, 0)):
-        chance = 2 / (0.5 * rows)
-        assert (gap - chance < 0.15 * (2.56 - chance) + 4 * chance) == bool(found)
+        probability = 2 / (0.5 * rows)
+        assert (gap - probability < 0.15 * (2.56 - probability) + 4 * probability) == bool(found)
         assert len(find_pair_splits(moments_of(pair(5, (0, 1, 0.6)), rows), binary(at_one, [0.5, 0.5]), names)) == found
 
 
@@ -431,7 +434,7 @@ def test_of_a_pair_the_column_seen_less_goes_then_the_one_with_less_in_common_th
 
     def goes(rows, correlation, names):
         moments = PairMoments(0.25 * correlation, np.full((6, 6), 0.25), rows)
-        (one,) = find_near_copies(moments, flat, names)
+        (one,) = find_near_duplicates(moments, flat, names)
         return one.column
 
     assert goes(seen, r, list("abcdef")) == 1
@@ -456,7 +459,7 @@ def test_no_column_is_in_two_pairs_and_the_strongest_comes_first():
 def test_a_near_duplicate_nearly_determines_the_other_in_all_rows_and_inside_clusters():
     for correlation, residual, duplicate in ((0.9, 0.81, True), (-0.9, -0.81, True), (0.9, 0.79, False),
                                              (0.79, 0.95, False), (0.44, 0.44, False)):  # fmt: skip
-        assert copies.NearCopy(1, 0, correlation, residual, 2).duplicate is duplicate
+        assert copies.NearDuplicate(1, 0, correlation, residual, 2).duplicate is duplicate
     at_one = np.array([[0.1, 0.9], [0.1, 0.9], [0.5, 0.5]])
     moments = moments_of(pair(3, (0, 1, 0.9)))
     mixture = binary(at_one, [0.5, 0.5])
@@ -474,7 +477,7 @@ def test_moments_block_by_block_are_the_same(monkeypatch):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-13)
 
 
-def test_a_path_is_begun_again_without_copies_six_times_at_the_most(monkeypatch):
+def test_a_path_is_refitted_without_near_duplicates_six_times_at_the_most(monkeypatch):
     rng = np.random.default_rng(0)
     table = table_of(rng.integers(2, size=(30, 10)))
     widths, heard = [], []
@@ -487,28 +490,28 @@ def test_a_path_is_begun_again_without_copies_six_times_at_the_most(monkeypatch)
     def last_goes(moments, mixture, names):
         at = len(names) - 1
         assert names[at] == str(at)
-        return [copies.NearCopy(at, 0, 0.9, 0.9, 1)]
+        return [copies.NearDuplicate(at, 0, 0.9, 0.9, 1)]
 
-    monkeypatch.setattr(copies, "find_near_copies", last_goes)
+    monkeypatch.setattr(copies, "find_near_duplicates", last_goes)
     monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: [])
     found = screened_path(table, fit)
     assert widths == [10, 9, 8, 7, 6, 5, 4]
     assert heard == [True] * 6 + [False]
     assert [one.column for one in found.copies] == [9, 8, 7, 6, 5, 4]
-    assert found.kept.tolist() == [True] * 4 + [False] * 6
+    assert found.used_columns.tolist() == [True] * 4 + [False] * 6
     widths.clear()
     assert screened_path(table, fit, most_columns=10).screened
     assert not screened_path(table, fit, most_columns=9).screened
-    monkeypatch.setattr(copies, "find_near_copies", lambda *rest: [])
+    monkeypatch.setattr(copies, "find_near_duplicates", lambda *rest: [])
     widths.clear()
     assert screened_path(table, fit).copies == ()
     assert widths == [10]
-    once = iter([[copies.NearCopy(3, 1, 0.9, 0.9, 1)], []])
+    once = iter([[copies.NearDuplicate(3, 1, 0.9, 0.9, 1)], []])
     monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: next(once))
     widths.clear()
     assert [one.column for one in screened_path(table, fit).copies] == [3]
     assert widths == [10, 9]
-    weaker = [copies.NearCopy(at, 0, 0.5, 0.5, 1) for at in (3, 5, 7)]
+    weaker = [copies.NearDuplicate(at, 0, 0.5, 0.5, 1) for at in (3, 5, 7)]
     once = iter([weaker, [], weaker])
     widths.clear()
     found = screened_path(table, fit)
@@ -522,8 +525,8 @@ def test_a_path_is_begun_again_without_copies_six_times_at_the_most(monkeypatch)
 
 def test_three_columns_stay_whatever_depends_on_what(monkeypatch):
     table = table_of(np.random.default_rng(0).integers(2, size=(30, 4)))
-    all_alike = [copies.NearCopy(at, 0, 0.95, 0.95, 1) for at in (1, 2, 3)]
-    monkeypatch.setattr(copies, "find_near_copies", lambda *rest: all_alike)
+    all_alike = [copies.NearDuplicate(at, 0, 0.95, 0.95, 1) for at in (1, 2, 3)]
+    monkeypatch.setattr(copies, "find_near_duplicates", lambda *rest: all_alike)
     monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: all_alike)
 
     def fit(some, until):
@@ -531,7 +534,7 @@ def test_three_columns_stay_whatever_depends_on_what(monkeypatch):
             until(binary(np.full((some.n_columns, 1), 0.5), [1.0]))
         return SimpleNamespace(whole_number=1, limit=24, at=lambda number: SimpleNamespace(mixture=None))
 
-    assert screened_path(table, fit).kept.tolist() == [True, False, True, True]
+    assert screened_path(table, fit).used_columns.tolist() == [True, False, True, True]
 
 
 # ------------------------------------------------------------------- path
@@ -545,25 +548,25 @@ def refined(log_likelihood, n_classes, columns=3):
     return EMResult(mixture, sums, log_likelihood, log_likelihood, 1, True, [log_likelihood])
 
 
-def path_of(values, quiet=()):
+def path_of(values, restricted=()):
     fits = tuple(ClusterFit(refined(value, at + 1), "start", 0.0) for at, value in enumerate(values))
-    return ClusterPath(fits, tuple(quiet) or (None,) * len(fits), 3, 100.0)
+    return ClusterPath(fits, tuple(restricted) or (None,) * len(fits), 3, 100.0)
 
 
-def test_a_quiet_fit_is_preferred_when_its_value_is_better():
+def test_a_restricted_fit_is_preferred_when_its_value_is_better():
     mixture = binary(np.full((3, 2), 0.4), [0.5, 0.5])
-    whole = -90.0 - statistical_charge(3)
-    speaking = np.array([1, 0, 0], bool)
+    whole = -90.0 - statistical_penalty(3)
+    informative = np.array([1, 0, 0], bool)
 
-    def quiet(value):
-        charged = value + statistical_charge(1)
-        return QuietFit(mixture, charged, speaking, ~speaking, 0.0)
+    def restricted(value):
+        penalised = value + statistical_penalty(1)
+        return RestrictedFit(mixture, penalised, informative, ~informative, 0.0)
 
-    better = path_of([-100.0, -90.0], [None, quiet(whole + 1e-6)])
-    assert better.preferred(2) is better.quiet[1]
+    better = path_of([-100.0, -90.0], [None, restricted(whole + 1e-6)])
+    assert better.preferred(2) is better.restricted[1]
     assert better.best(2) is mixture
     assert better.numbers.columns["speaking"] == [0, 1]
-    worse = path_of([-100.0, -90.0], [None, quiet(whole - 1e-6)])
+    worse = path_of([-100.0, -90.0], [None, restricted(whole - 1e-6)])
     assert worse.preferred(2) is None
     assert worse.best(2) is worse.at(2).mixture
     assert worse.numbers.columns["speaking"] == [0, 3]
@@ -618,7 +621,7 @@ def test_a_path_may_be_ended_from_outside(monkeypatch):
         return True
 
     found = cluster_path(table, until=until)
-    assert (seen, len(found.fits), found.quiet) == ([1], 1, (None,))
+    assert (seen, len(found.fits), found.restricted) == ([1], 1, (None,))
     monkeypatch.setattr(walk, "_best_so_far", lambda *rest: False)
     seen.clear()
     cluster_path(table, until=until, most=2)
@@ -634,8 +637,11 @@ def test_a_fit_below_the_one_before_goes_on_from_that_one():
     assert found[1][0].log_likelihood != -81.0
     assert found[1][0].params.n_classes == 2
     assert found[1][1] == "a class twice"  # not the start of the fit that was replaced
-    kept = refined(-80.0, 2)
-    assert walk._rising([first, kept], names[:2], table, 1e-6, 1)[1] == (kept, "split")  # equal is not below
+    used_columns = refined(-80.0, 2)
+    assert walk._rising([first, used_columns], names[:2], table, 1e-6, 1)[1] == (
+        used_columns,
+        "split",
+    )  # equal is not below
 
 
 def bare_walk():
@@ -671,9 +677,9 @@ def challenged(monkeypatch, short, long, back=True):
     monkeypatch.setattr(walk._Walk, "_merged", lambda self, upper: [("merged back", (upper, at)) for at in range(2)])
     monkeypatch.setattr(walk._Walk, "_split", lambda self, lower: [("split", (lower, at)) for at in range(2)])
 
-    def em(steps, start, **rest):
-        resume_from.append((steps, start[0]))
-        return SimpleNamespace(at=start[1], log_likelihood=short[start[1]])
+    def em(steps, init, **rest):
+        resume_from.append((steps, init[0]))
+        return SimpleNamespace(at=init[1], log_likelihood=short[init[1]])
 
     def go_on(steps, tried, max_iter, **rest):
         went.append(tried.at)
@@ -706,12 +712,12 @@ def test_where_the_starts_of_a_number_come_from(monkeypatch):
     monkeypatch.setattr(walk._Walk, "_split", lambda self, before: [("split 1", None)])
 
     def names(number):
-        return [name for name, _ in made._starts(None, number)]
+        return [name for name, _ in made._initialisations(None, number)]
 
     assert names(2) == ["split 1", "merged", *(f"spectral {n}" for n in range(1, 6))]
     assert names(9) == ["split 1", "spectral 1", "spectral 2"]
     assert names(10) == ["split 1", "spectral 1"]
-    monkeypatch.setattr(walk, "MOST_CELLS", 10)
+    monkeypatch.setattr(walk, "MAX_CELLS", 10)
     assert len(names(10)) == 2
-    monkeypatch.setattr(walk, "MOST_CELLS", 9)
+    monkeypatch.setattr(walk, "MAX_CELLS", 9)
     assert names(10) == ["split 1"]

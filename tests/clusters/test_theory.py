@@ -54,13 +54,13 @@ def test_generic_identifiability():
 
 
 @pytest.mark.parametrize(("L", "K"), [(L, K) for L in range(2, 7) for K in range(2, 10)])
-def test_there_is_room_exactly_where_the_parameters_move_the_patterns_independently(L, K):
-    """The Jacobian of all 2^L pattern frequencies in weights and frequencies, at a random point, has full rank."""
+def test_a_model_is_identifiable_exactly_where_the_parameters_move_the_row_probabilities_independently(L, K):
+    """The Jacobian of all 2^L unique row frequencies in weights and frequencies, at a random point, has full rank."""
     rng = np.random.default_rng([L, K])
-    P, patterns = rng.uniform(0.1, 0.9, (K, L)), (np.arange(2**L)[:, None] >> np.arange(L)) & 1
-    each = np.where(patterns[:, None, :] == 1, P, 1 - P)  # (2^L, K, L)
+    P, unique_rows = rng.uniform(0.1, 0.9, (K, L)), (np.arange(2**L)[:, None] >> np.arange(L)) & 1
+    each = np.where(unique_rows[:, None, :] == 1, P, 1 - P)  # (2^L, K, L)
     of_weights = each.prod(axis=2)
-    of_columns = [(2 * patterns[:, None, at] - 1) * np.delete(each, at, axis=2).prod(axis=2) for at in range(L)]
+    of_columns = [(2 * unique_rows[:, None, at] - 1) * np.delete(each, at, axis=2).prod(axis=2) for at in range(L)]
     jacobian = np.hstack([of_weights[:, 1:] - of_weights[:, :1], *of_columns])
     full = np.linalg.matrix_rank(jacobian, tol=1e-9) == K * (L + 1) - 1
     assert theorems.has_room(L, K) == full

@@ -36,7 +36,7 @@ def test_more_than_fit(model, data, most):
 
 def test_classes_of_all_labels_together():
     labels = np.arange(ROWS) % 3
-    with pytest.raises(DataError, match=f"n_components={WIDEST + 1} is no number of classes; give 1 to {WIDEST}"):
+    with pytest.raises(DataError, match=f"n_components must be an int from 1 to {WIDEST} or None, got {WIDEST + 1}"):
         LatentClassClassifier(WIDEST + 1).fit(BITS, labels)
     with pytest.raises(DataError, match="3 labels with n_components=342 or more each: at most 1,024 latent classes"):
         LatentClassClassifier(342).fit(BITS, labels)

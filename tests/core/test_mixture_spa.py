@@ -80,12 +80,12 @@ def test_exact_marginals_give_the_parameters(seed, denoise):
 
 def test_em_equals_its_twin():
     rng = np.random.default_rng(0)
-    start = separable(rng)
-    start = Mixture(start.weights, normalise_tables(start.table + 0.1, FIRST), FIRST)
+    init = separable(rng)
+    init = Mixture(init.weights, normalise_tables(init.table + 0.1, FIRST), FIRST)
     codes = rng.integers(0, 5, (40, 5)).astype(np.uint8)
     codes[codes == 4] = 255
     table = Table(codes, tuple(Column(n, np.arange(4)) for n in range(5)))
-    weights, A = start.weights, start.table
+    weights, A = init.weights, init.table
     for _ in range(3):
         q = np.zeros((40, 3))
         for s in range(40):
@@ -103,6 +103,6 @@ def test_em_equals_its_twin():
         for n in range(5):
             A[4 * n : 4 * n + 4] /= A[4 * n : 4 * n + 4].sum(axis=0)  # (22)
         weights = q.sum(axis=0) / 40
-    found = em(table_steps(table, 3, 0.0, 1), start, max_iter=3, tol=0.0).params
+    found = em(table_steps(table, 3, 0.0, 1), init, max_iter=3, tol=0.0).params
     np.testing.assert_allclose(found.table, A, atol=1e-10)
     np.testing.assert_allclose(found.weights, weights, atol=1e-10)

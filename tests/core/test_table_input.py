@@ -77,7 +77,7 @@ def test_bins_of_weights_that_are_shares_of_one_row():
     assert column.centres == pytest.approx(spread)
 
 
-def test_a_column_of_gaps_is_set_aside_and_one_category_is_kept():
+def test_a_column_of_missing_values_is_set_aside_and_one_category_is_kept():
     frame = pd.DataFrame({"a": ["x", "y"] * 10, "gap": [None] * 20, "one": ["z"] * 20})
     with pytest.warns(DataWarning, match="set aside: 1, for example 'gap'"):
         model = LatentClass(2).fit(frame)
@@ -85,11 +85,11 @@ def test_a_column_of_gaps_is_set_aside_and_one_category_is_kept():
     assert model.joint_.prob({"one": "z"}) == pytest.approx(1)
 
 
-def test_unseen_categories_are_missing_and_told():
+def test_unseen_categories_are_missing_and_warned_of():
     model = LatentClass(2).fit(pd.DataFrame({"a": ["x", "y"] * 10, "b": [1, 2] * 10}))
     with pytest.warns(DataWarning, match="never seen stand in 1 cells.*'new' in column 'a'"):
-        beliefs = model.predict_proba(pd.DataFrame({"a": ["new"], "b": [1]}))
-    np.testing.assert_allclose(beliefs, model.predict_proba(pd.DataFrame({"a": [None], "b": [1]})))
+        probabilities = model.predict_proba(pd.DataFrame({"a": ["new"], "b": [1]}))
+    np.testing.assert_allclose(probabilities, model.predict_proba(pd.DataFrame({"a": [None], "b": [1]})))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_unseen_categories_are_missing_and_told():
     [
         ({"a": ["x", "y"]}, [-1, 1], "negative"),
         ({"a": ["x", "y"]}, [0, 0], "all row weights are zero"),
-        ({"a": ["x", "y"]}, [1], "1 weights for 2 rows"),
+        ({"a": ["x", "y"]}, [1], "sample_weight must have 2 weights, one per row, got 1"),
         ({"a": []}, None, "no rows"),
         ({"a": [1.0, np.inf]}, None, "infinite"),
         ({"a": [f"w{i}" for i in range(100_000)]}, None, "100,000 distinct values"),
@@ -117,7 +117,7 @@ def test_a_name_twice_is_refused():
 def test_more_classes_than_rows():
     with pytest.raises(DataError, match="5 classes were asked of 3 rows"):
         LatentClass(5).fit(pd.DataFrame({"a": ["x", "y", "z"]}))
-    with pytest.raises(DataError, match="no number of classes"):
+    with pytest.raises(DataError, match="n_components must be an int >= 1"):
         LatentClass(0).fit(pd.DataFrame({"a": ["x", "y", "z"]}))
 
 
@@ -127,10 +127,10 @@ def test_intervals_are_a_number_or_one_for_each_named_column(engine):
     model = LatentClass(1, bins={"age": 4}, engine=engine).fit(frame)
     assert [column.size for column in model._columns] == [4, 5, 2]
     for bins, sentence in (
-        ([1, 2], r"bins=\[1, 2\] is no number of intervals"),
+        ([1, 2], r"bins must be an int, a mapping or None, got \[1, 2\]"),
         ({"ages": 4}, "names a column 'ages' that the table does not have; did you mean 'age'"),
-        ({"age": 1}, "cuts the column into nothing"),
-        ({"word": 4}, "'word', which holds words such as 'a'"),
+        ({"age": 1}, "must be an int >= 2, got 1"),
+        ({"word": 4}, "'word', which holds text such as 'a'"),
     ):
         with pytest.raises(DataError, match=sentence):
             LatentClass(1, bins=bins, engine=engine).fit(frame)

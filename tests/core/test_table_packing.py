@@ -8,32 +8,32 @@ import numpy as np
 import pytest
 
 from latentfit.core.kernels import DenseCodes, mixture_rows, mixture_sums
-from latentfit.core.mixture.init import random_start
-from latentfit.core.table.table import Column, Table, has_gaps, plan_groups, plan_packing
+from latentfit.core.mixture.init import random_init
+from latentfit.core.table.table import Column, Table, has_missing, plan_groups, plan_packing
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
 SIZES = {"binary": [2] * 23, "mixed": [2, 3, 10, 2, 7, 4, 1, 2, 2, 5], "wide": [2, 300, 2, 3, 2, 2]}
 
 
-def made(sizes: list[int], gaps: float, seed: int = 0, n_rows: int = 4_000) -> Table:
+def made(sizes: list[int], missing_columns: float, seed: int = 0, n_rows: int = 4_000) -> Table:
     rng = np.random.default_rng(seed)
     dtype = np.uint16 if max(sizes) > 254 else np.uint8
     codes = np.stack([rng.integers(size, size=n_rows) for size in sizes], axis=1).astype(dtype)
-    codes[rng.random(codes.shape) < gaps] = np.iinfo(dtype).max
+    codes[rng.random(codes.shape) < missing_columns] = np.iinfo(dtype).max
     columns = tuple(Column(str(n), np.arange(size)) for n, size in enumerate(sizes))
     return Table(codes, columns, rng.random(n_rows))
 
 
 @pytest.mark.parametrize("kind", SIZES)
-@pytest.mark.parametrize("gaps", [0.0, 0.2, 1.0])
-def test_packing_changes_no_sum(kind: str, gaps: float) -> None:
-    table = made(SIZES[kind], gaps)
+@pytest.mark.parametrize("missing_columns", [0.0, 0.2, 1.0])
+def test_packing_changes_no_sum(kind: str, missing_columns: float) -> None:
+    table = made(SIZES[kind], missing_columns)
     assert table.packing is not None
     assert len(table.packing.groups) < table.n_columns
     assert np.array_equal(table.packing.unpack(table.packing.pack(table.codes), table.codes.dtype), table.codes)
-    plain = made(SIZES[kind], gaps)
+    plain = made(SIZES[kind], missing_columns)
     plain.__dict__["packing"] = None
-    mixture = random_start(table, 5, np.random.default_rng(1))
+    mixture = random_init(table, 5, np.random.default_rng(1))
     packed, unpacked = MemoryEngine(table, 1).sums(mixture), MemoryEngine(plain, 1).sums(mixture)
     assert packed.log_likelihood == pytest.approx(unpacked.log_likelihood, rel=1e-12)
     assert np.allclose(packed.totals, unpacked.totals, rtol=1e-10)
@@ -44,7 +44,7 @@ def test_packing_changes_no_sum(kind: str, gaps: float) -> None:
 
 def test_a_state_stands_for_the_cells_of_its_rows() -> None:
     table = made(SIZES["mixed"], 0.3, n_rows=50)
-    packing = plan_packing(4_000, table.first, has_gaps(table.codes, np.diff(table.first)))
+    packing = plan_packing(4_000, table.first, has_missing(table.codes, np.diff(table.first)))
     assert packing is not None
     cells = DenseCodes(packing.pack(table.codes), packing.first, packing.columns)
     log_table = np.arange(float(table.first[-1]))[:, None]  # one class: a row's logarithm is the sum of its cells'

@@ -1,4 +1,4 @@
-"""A sample of a grouped table is a sample of its rows: heavy patterns keep their share."""
+"""A sample of a grouped table is a sample of its rows: heavy unique rows keep their share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from latentfit.core.table.replicates import sample_rows
 from latentfit.core.table.table import Column, Table
 
 
-def test_patterns_are_sampled_by_their_rows() -> None:
+def test_unique_rows_are_sampled_by_their_rows() -> None:
     codes = np.stack(np.unravel_index(np.arange(1_000), (10, 10, 10)), axis=1).astype(np.uint8)
-    weight = np.where(np.arange(1_000) < 20, 1_000.0, 1.0)  # twenty patterns hold 95 % of the rows
+    weight = np.where(np.arange(1_000) < 20, 1_000.0, 1.0)  # twenty unique rows hold 95 % of the rows
     table = Table(codes, tuple(Column(f"c{n}", np.arange(10)) for n in range(3)), weight)
     drawn = sample_rows(table, 500, 0)
     assert drawn.total_weight == 500

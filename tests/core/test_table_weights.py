@@ -20,8 +20,8 @@ CONSTANTS = [1e-6, 1 / 7, 1000.0, 2e7, 1e300, 1e-300]
 def answers(n_rows=400, seed=1, n_columns=6):
     rng = np.random.default_rng(seed)
     kind = (rng.random(n_rows) < 0.4).astype(int)
-    chance = np.array([[0.85] * n_columns, [0.2] * n_columns])
-    frame = pd.DataFrame((rng.random((n_rows, n_columns)) < chance[kind]).astype(int))
+    probability = np.array([[0.85] * n_columns, [0.2] * n_columns])
+    frame = pd.DataFrame((rng.random((n_rows, n_columns)) < probability[kind]).astype(int))
     return frame.rename(columns=lambda n: f"q{n}")
 
 
@@ -178,7 +178,7 @@ def test_a_self_weighting_sample_has_kishs_number_of_rows_and_none_twice():
     table = read_table(frame, sample_weight=weight)
     drawn = self_weighting(table)
     assert drawn.total_weight == pytest.approx(kish(weight), rel=0.1)
-    assert (drawn.row_weight <= np.bincount(read_table(frame).pattern_of).max()).all()
+    assert (drawn.row_weight <= np.bincount(read_table(frame).unique_index).max()).all()
     assert not drawn.sampling
     order = np.random.default_rng(1).permutation(2000)
     mixed = self_weighting(read_table(frame.iloc[order], sample_weight=3 * weight[order]))
@@ -301,7 +301,7 @@ def test_a_model_from_a_file_says_that_earlier_rows_are_lacking(tmp_path):
     assert latentfit.load(tmp_path / "again.latent")._scale == model._scale
 
 
-def test_a_number_where_rows_stand_is_told_apart():
+def test_a_number_where_rows_stand_is_refused():
     model = LatentClass(2).fit(answers(60))
     with pytest.raises(DataError, match="found the number 50 where rows stand; name what it is: n_draws=50"):
         model.bootstrap(50)

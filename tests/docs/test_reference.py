@@ -38,7 +38,7 @@ def public_names() -> list[str]:
 
 
 def _public(name: str) -> bool:
-    return not name.startswith("_") and name != "Word"  # a word with its place: the reader's own
+    return not name.startswith("_")
 
 
 def thing_of(name: str) -> object:

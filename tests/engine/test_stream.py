@@ -16,9 +16,9 @@ import latentfit
 from latentfit import BernoulliMixture, LatentClass
 from latentfit.core.errors import DataError, FileFormatError
 from latentfit.core.estimator import model_state
-from latentfit.core.mixture.init import random_start
+from latentfit.core.mixture.init import random_init
 from latentfit.core.table import table as table_module
-from latentfit.core.table.input import LearnWords, read_table
+from latentfit.core.table.input import LearnCategories, read_table
 from latentfit.core.table.replicates import sample_rows
 from latentfit.core.table.stored import code_frame, code_scan
 from latentfit.engine.memory import MemoryEngine
@@ -62,7 +62,7 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])
 def test_codes_and_words_are_those_of_memory(files, ending, ungrouped):
-    stored = code_scan(latentfit.scan(files / f"part*.{ending}"), LearnWords(4))
+    stored = code_scan(latentfit.scan(files / f"part*.{ending}"), LearnCategories(4))
     table = read_table(read_columns(files / "whole.csv"), bins=4)
     assert [column.name for column in stored.columns] == [column.name for column in table.columns]
     for mine, theirs in zip(stored.columns, table.columns, strict=True):
@@ -73,9 +73,9 @@ def test_codes_and_words_are_those_of_memory(files, ending, ungrouped):
 
 
 def test_sums_and_samples_are_those_of_memory(files, ungrouped):
-    stored = code_scan(latentfit.scan(files / "whole.csv"), LearnWords(4))
+    stored = code_scan(latentfit.scan(files / "whole.csv"), LearnCategories(4))
     table = read_table(read_columns(files / "whole.csv"), bins=4)
-    mixture = random_start(table, 3, np.random.default_rng(0))
+    mixture = random_init(table, 3, np.random.default_rng(0))
     mine, theirs = MemoryEngine(stored, 1).sums(mixture), MemoryEngine(table, 2).sums(mixture)
     assert mine.log_likelihood == theirs.log_likelihood
     assert np.array_equal(mine.table, theirs.table)
@@ -131,12 +131,12 @@ def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
     rows = pa.table(columns)
     pq.write_table(rows.slice(0, 1_000_003), tmp_path / "a.parquet")
     pq.write_table(rows.slice(1_000_003), tmp_path / "b.parquet", row_group_size=123_457)
-    monkeypatch.setattr("latentfit.core.table.input.MOST_NUMBERS", 1_000)
-    stored = code_scan(latentfit.scan(tmp_path), LearnWords())
+    monkeypatch.setattr("latentfit.core.table.input.MAX_NUMBERS", 1_000)
+    stored = code_scan(latentfit.scan(tmp_path), LearnCategories())
     table = read_table(rows)
     assert not stored.grouped
-    assert table.pattern_of is None
-    mixture = random_start(table, 2, np.random.default_rng(0))
+    assert table.unique_index is None
+    mixture = random_init(table, 2, np.random.default_rng(0))
     mine, theirs = MemoryEngine(stored, 2).sums(mixture), MemoryEngine(table, 1).sums(mixture)
     assert mine.log_likelihood == theirs.log_likelihood
     assert np.array_equal(mine.table, theirs.table)
@@ -145,10 +145,10 @@ def test_long_files_cross_blocks_and_parts(tmp_path, monkeypatch, ungrouped):
 def test_a_cache_is_used_again_and_damage_is_coded_anew(files, ungrouped, monkeypatch):
     cache = files / "cache"
     scan = latentfit.scan(files / "part*.csv", cache=cache)
-    first = code_scan(scan, LearnWords(4))
+    first = code_scan(scan, LearnCategories(4))
     (path,) = cache.iterdir()
     written = path.stat().st_mtime_ns
-    again = code_scan(scan, LearnWords(4))
+    again = code_scan(scan, LearnCategories(4))
     assert path.stat().st_mtime_ns == written
     assert again.columns[0].categories.tolist() == first.columns[0].categories.tolist()
     codes = [np.concatenate([block.codes for block in one.blocks()]) for one in (first, again)]
@@ -156,24 +156,24 @@ def test_a_cache_is_used_again_and_damage_is_coded_anew(files, ungrouped, monkey
     body = bytearray(path.read_bytes())
     body[-1] ^= 1
     path.write_bytes(body)
-    mended = code_scan(scan, LearnWords(4))
+    mended = code_scan(scan, LearnCategories(4))
     assert np.array_equal(np.concatenate([block.codes for block in mended.blocks()]), codes[0])
     with open(files / "part0.csv", "a") as more:
         more.write("\n".join((files / "part1.csv").read_text().splitlines()[1:3]) + "\n")
-    assert code_scan(scan, LearnWords(4)).n_rows == 902
+    assert code_scan(scan, LearnCategories(4)).n_rows == 902
     assert len(list(cache.iterdir())) == 2
 
 
 def test_without_a_cache_nothing_stays(files, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     before = set(tmp_path.iterdir())
-    stored = code_frame(survey(50).drop_columns(["price"]), LearnWords())
+    stored = code_frame(survey(50).drop_columns(["price"]), LearnCategories())
     assert set(tmp_path.iterdir()) != before
     del stored
     gc.collect()
     assert set(tmp_path.iterdir()) == before
     with pytest.raises(DataError, match="distinct numbers"):
-        code_frame(survey(500), LearnWords())
+        code_frame(survey(500), LearnCategories())
     gc.collect()
     assert set(tmp_path.iterdir()) == before
 
@@ -205,15 +205,15 @@ def test_numbers_may_be_many_where_words_are_ids(tmp_path, ending):
     rng = np.random.default_rng(0)
     rows = pa.table({"x": rng.permutation(12_000) / 64, "y": rng.integers(0, 3, 12_000)})
     write_columns(rows, tmp_path / f"rows.{ending}", format=ending)
-    stored = code_scan(latentfit.scan(tmp_path / f"rows.{ending}"), LearnWords(5))
+    stored = code_scan(latentfit.scan(tmp_path / f"rows.{ending}"), LearnCategories(5))
     assert stored.columns[0].categories.tolist() == read_table(rows, bins=5).columns[0].categories.tolist()
     many = pa.table({"x": rng.permutation(70_000) / 64, "a b": [f"w{n}" for n in range(70_000)]})
     write_columns(many, tmp_path / f"many.{ending}", format=ending)
     files = str(tmp_path / f"many.{ending}")
     with pytest.raises(DataError, match=r"'x' holds more than 65,534 distinct numbers; round .* \(--drop x; --id, if"):
-        code_scan(latentfit.scan(files, columns=["x"]), LearnWords(5))
+        code_scan(latentfit.scan(files, columns=["x"]), LearnCategories(5))
     with pytest.raises(DataError, match=r"10,000 distinct values; .* id: leave it out \(--drop 'a b'; --id"):
-        code_scan(latentfit.scan(files, columns=["a b"]), LearnWords(5))
+        code_scan(latentfit.scan(files, columns=["a b"]), LearnCategories(5))
 
 
 @pytest.mark.parametrize("grouped", [True, False])
@@ -316,7 +316,7 @@ def test_bins_of_weighted_files_are_those_of_memory(weights, tmp_path):
     for at in (0, 1, 2):
         part = rows.append_column("how many", pa.array(weight)).slice(300 * at, 300)
         write_columns(part, tmp_path / "binned" / f"{at}.csv", format="csv")
-    mine = code_scan(latentfit.scan(tmp_path / "binned"), LearnWords(5), "how many", kind).columns[-1]
+    mine = code_scan(latentfit.scan(tmp_path / "binned"), LearnCategories(5), "how many", kind).columns[-1]
     theirs = read_table(rows, bins=5, sample_weight=weight, weight_type=kind).columns[-1]
     assert mine.categories.tolist() == theirs.categories.tolist()
     assert (mine.edges.tobytes(), mine.centres.tobytes()) == (theirs.edges.tobytes(), theirs.centres.tobytes())
@@ -334,8 +334,8 @@ def test_workers_count_rows_with_their_weights(weights, ungrouped):
     from latentfit.engine.dask import _load, _span_sums
 
     _, _, scan, kind = weights
-    stored = code_scan(scan, LearnWords(), "how many", kind)
-    mixture = random_start(next(stored.blocks()), 2, np.random.default_rng(0))
+    stored = code_scan(scan, LearnCategories(), "how many", kind)
+    mixture = random_init(next(stored.blocks()), 2, np.random.default_rng(0))
     parts = _load([(0, stored.n_rows)], stored)
     ((_, totals, _),) = _span_sums(parts, mixture.log_weights(), stored.spread(mixture.log_table()))
     assert totals.tobytes() == MemoryEngine(stored, 1).sums(mixture).totals.tobytes()
@@ -344,7 +344,7 @@ def test_workers_count_rows_with_their_weights(weights, ungrouped):
 def test_a_cache_keeps_weights_and_without_carries_them(weights, ungrouped, tmp_path):
     rows, weight, scan, kind = weights
     scan = latentfit.scan(scan.paths, cache=tmp_path / "cache", columns=rows.column_names)
-    first, again = (code_scan(scan, LearnWords(), "how many", kind) for _ in range(2))
+    first, again = (code_scan(scan, LearnCategories(), "how many", kind) for _ in range(2))
     assert first.absent == again.absent == int((weight == 0).sum()) > 0
     weighed = read_table(rows, sample_weight=weight, weight_type=kind, group=False)
     assert kind == "sampling" or np.array_equal(weighed.row_weight, weight[weight > 0])
@@ -354,14 +354,14 @@ def test_a_cache_keeps_weights_and_without_carries_them(weights, ungrouped, tmp_
         assert np.array_equal(table.weights(0, table.n_rows), weighed.row_weight)
         assert table.scale == weighed.scale
     assert first.singles().tobytes() == weighed.singles().tobytes()
-    assert code_scan(scan, LearnWords()).n_rows == 900  # without weights it is another table
+    assert code_scan(scan, LearnCategories()).n_rows == 900  # without weights it is another table
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
     ("cells", "sentence"),
     [
-        (["1", ""], "the weights column 'w' has a gap in row 2; give every row a number"),
+        (["1", ""], "the weights column 'w' has a missing value in row 2; give every row a number"),
         (["1", "many"], "the weights column 'w' holds 'many' in row 2, no number; give every row a number"),
         (["1", "-2"], "row 2 has the weight -2, which is negative or not finite"),
         (["0", "0"], "all row weights are zero"),

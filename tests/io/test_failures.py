@@ -17,10 +17,10 @@ import latentfit
 from latentfit import LatentClass
 from latentfit.cli.main import main
 from latentfit.core.errors import DataError, FileFormatError
-from latentfit.core.mixture.init import random_start
+from latentfit.core.mixture.init import random_init
 from latentfit.core.table import stored as stored_table
 from latentfit.core.table import table
-from latentfit.core.table.input import LearnWords
+from latentfit.core.table.input import LearnCategories
 from latentfit.core.table.stored import code_scan
 from latentfit.engine import dask as workers
 from latentfit.engine.memory import MemoryEngine
@@ -118,7 +118,7 @@ def test_a_file_that_vanishes_after_coding(survey, tmp_path, monkeypatch, capsys
 @pytest.mark.parametrize("damage", ["cut", "bit", "head", "empty", "other"])
 def test_a_damaged_cache_is_coded_again(survey, tmp_path, damage):
     scan = latentfit.scan(survey, cache=tmp_path / "coded")
-    first = code_scan(scan, LearnWords())
+    first = code_scan(scan, LearnCategories())
     codes = np.concatenate([block.codes for block in first.blocks()])
     (path,) = (tmp_path / "coded").iterdir()
     whole = path.read_bytes()
@@ -127,7 +127,7 @@ def test_a_damaged_cache_is_coded_again(survey, tmp_path, damage):
         "head": whole[:8] + (2**62).to_bytes(8, "little") + whole[16:],
     }  # fmt: skip
     path.write_bytes(changed[damage])
-    again = code_scan(scan, LearnWords())
+    again = code_scan(scan, LearnCategories())
     assert np.array_equal(np.concatenate([block.codes for block in again.blocks()]), codes)
     assert path.read_bytes() == whole
 
@@ -135,8 +135,8 @@ def test_a_damaged_cache_is_coded_again(survey, tmp_path, damage):
 def test_coded_rows_that_are_cut_during_a_fit(survey, tmp_path, monkeypatch):
     monkeypatch.setattr(table, "ALWAYS_GROUP", 0)
     monkeypatch.setattr(table, "GROUP_AT", 0.0)
-    stored = code_scan(latentfit.scan(survey, cache=tmp_path / "coded"), LearnWords())
-    mixture = random_start(next(stored.blocks()), 2, np.random.default_rng(0))
+    stored = code_scan(latentfit.scan(survey, cache=tmp_path / "coded"), LearnCategories())
+    mixture = random_init(next(stored.blocks()), 2, np.random.default_rng(0))
     os.truncate(stored.path, stored.path.stat().st_size - 1)
     with pytest.raises(FileFormatError, match=r"the coded rows in .*\.codes end early; code the data again"):
         MemoryEngine(stored, 1).sums(mixture)
@@ -178,7 +178,7 @@ def test_workers_without_the_package_or_of_another_version():
 
 def test_what_a_worker_cannot_do_later_is_said_too(survey, tmp_path):
     killed = pytest.importorskip("distributed").KilledWorker
-    stored = code_scan(latentfit.scan(survey, cache=tmp_path / "coded"), LearnWords())
+    stored = code_scan(latentfit.scan(survey, cache=tmp_path / "coded"), LearnCategories())
     spans = object.__new__(workers.Spans)
     spans.path, spans.loaded = stored.path, []
     for error, sentence in (

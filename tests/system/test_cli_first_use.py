@@ -76,7 +76,7 @@ TOLD = {
     "give --id 'my id' if it names the rows": ("cluster", text(ids=IDS).replace("id", "my id", 1)),
     "thousands without a comma": ("factors", 'a,b\n"1,234.5",2\n"2,000",3\n'),
     "too few to find the number of populations": ("admixture", "rs1,rs2\n0,1\n"),
-    "the weights column 'w' has a gap in row 2": ("table", "a,w\nx,1\ny,\n", "x.csv", "--weights", "w"),
+    "the weights column 'w' has a missing value in row 2": ("table", "a,w\nx,1\ny,\n", "x.csv", "--weights", "w"),
     "x.csv holds 41 in column 'b', row 2, and shares lie": ("fractions", "a,b\n.1,.2\n.3,41\n"),
 }
 
@@ -204,13 +204,13 @@ def test_numbers_that_make_no_sense_are_slips_of_the_command_line(option, value,
     "model", [latentfit.LatentClass(2), latentfit.BernoulliMixture(2), latentfit.LatentClassClassifier(2)]
 )
 def test_smoothing_below_nothing_is_refused(model, smoothing):
-    with pytest.raises(DataError, match=r"smoothing=.* is no number of pseudo-rows; give 'auto', or 0 or more"):
+    with pytest.raises(DataError, match=r"smoothing must be 'auto' or a finite number >= 0, got .*; give"):
         model.set_params(smoothing=smoothing).fit(YES, KIND)
 
 
 REFUSED = {
-    "select='aic' is not there; give 'heldout' or 'bic'": (latentfit.LatentClass(select="aic"), YES),
-    "binarize=True is no threshold": (latentfit.BernoulliMixture(2, binarize=True), YES),
+    "select must be 'heldout' or 'bic', got 'aic'; give one of them": (latentfit.LatentClass(select="aic"), YES),
+    "binarize must be a finite number or None, got True": (latentfit.BernoulliMixture(2, binarize=True), YES),
     "max_components must be an int": (latentfit.BernoulliMixture(max_components="all"), YES),
     "noise='low' is no standard deviation": (latentfit.BinaryFactors(2, noise="low"), YES),
     "min_maf must be a number, such as 0.0, got None": (latentfit.Admixture(1, min_maf=None), YES),

@@ -436,7 +436,8 @@ def test_only_fits_as_good_count_as_equal(monkeypatch):
 def test_figures_of_rows_left_out_by_hand():
     weight = np.array([1.0, 3.0, 2.0])
     found = classifier.LeftOut(
-        chance=np.array([0.5, 0.0, 0.8]), share=np.array([0.25, 0.5, 0.25]), right=np.array([True, False, True]),
+        probability=np.array([0.5, 0.0, 0.8]), proportion=np.array([0.25, 0.5, 0.25]),
+        right=np.array([True, False, True]),
         frequent=np.array([False, True, False]), claimed=np.array([0.5, 0.9, 0.8]), weight=weight,
     ).figures()  # fmt: skip
     rows = [0, 1, 1, 1, 2, 2]  # a weight counts rows
@@ -498,7 +499,7 @@ def test_labels_of_fewer_than_ten_rows_are_named():
     assert told(classifier.examine_classifier(None, [0, 1], np.array([30.0, 30.0]), converged=True), "too few rows")
 
 
-def test_every_row_is_foretold_by_a_fit_without_it():
+def test_every_row_is_predicted_by_a_fit_without_it():
     """Believe in the shares of the rows seen: what comes back is the label's share among them."""
     rng = np.random.default_rng(0)
     labels = rng.choice(3, size=40, p=[0.6, 0.3, 0.1])
@@ -515,7 +516,7 @@ def test_every_row_is_foretold_by_a_fit_without_it():
     assert len(seen) == 3
     assert found.weight.sum() == 40
     np.testing.assert_allclose(sum(seen), 2 * np.bincount(labels))  # each row seen by two of the three fits
-    np.testing.assert_allclose(found.chance, found.share)
+    np.testing.assert_allclose(found.probability, found.proportion)
     np.testing.assert_array_equal(found.right, found.frequent)
     np.testing.assert_allclose(
         found.claimed, np.repeat([c.max() / c.sum() for c in seen], [40 - c.sum() for c in seen])

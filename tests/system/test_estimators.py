@@ -289,11 +289,11 @@ def test_any_generator_gives_a_seed_of_its_own_to_every_fit(make):
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (BernoulliMixture(binarize=float("nan")), "binarize=nan is no threshold"),
+        (BernoulliMixture(binarize=float("nan")), "binarize must be a finite number or None, got nan"),
         (DawidSkene(method=["auto"]), r"name of a method, got \['auto'\]"),
         (DawidSkene(memory="4GB"), "memory must be a number of bytes >= 0 or None, got '4GB'"),
-        (LatentClass(init=np.ones((2, 2))), "is not there; give 'auto'"),
-        (LatentClass(1, init="spae"), "init='spae' is not there"),
+        (LatentClass(init=np.ones((2, 2))), "init must be 'auto'"),
+        (LatentClass(1, init="spae"), "fitted LatentClass, got 'spae'"),
         (LatentClass(bins=2.5), r"bins must be an int or None, got 2\.5"),
         (PairMatrix(rounds=1.5), r"rounds must be a number, such as \d+, got 1\.5"),
         (TopicModel(smoothing=("a", "b")), r"smoothing=\('a', 'b'\); give 'auto'"),

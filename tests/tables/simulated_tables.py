@@ -17,7 +17,7 @@ CLEAR = 0.85
 
 @dataclass(frozen=True)
 class Case:
-    """A table, the classes asked of it, and the EM passes allowed."""
+    """A table, the classes asked of it, and the EM iterations allowed."""
 
     table: Table
     n_classes: int
@@ -30,7 +30,7 @@ def stack(weights, tables):
 
 
 def draw(rng, weights, tables, n, missing=0.0):
-    """Rows of a mixture; `missing` is a share of gaps or says which cells are gaps."""
+    """Rows of a mixture; `missing` is a proportion of missing values or says which cells are missing values."""
     codes = np.zeros((n, len(tables)), np.uint8)
     codes[rng.random(codes.shape) < missing if np.isscalar(missing) else missing] = 255
     columns = tuple(Column(f"c{i}", np.arange(t.shape[1])) for i, t in enumerate(tables))
@@ -55,8 +55,9 @@ def clearness(table, mixture):
 
 
 def sound(seed):
-    """F 2–6, N 6–24, I 2–8, uneven weights, gaps up to 40 %, 330 rows or more of the smallest class; profiles uniform
-    on the simplex (the paper's Assumption 1) or with favourites. Drawn again until the truth tells classes apart."""
+    """F 2–6, N 6–24, I 2–8, uneven weights, missing values up to 40 %, 330 rows or more of the smallest class;
+    profiles uniform on the simplex (the paper's Assumption 1) or with favourites. Drawn again until the truth tells
+    classes apart."""
     rng = np.random.default_rng([seed, 1])
     while True:
         F, N = int(rng.integers(2, 7)), int(rng.integers(6, 25))
@@ -126,19 +127,19 @@ def too_few_categories(rng):
 
 def copied_columns(rng):
     table = draw(rng, [0.5, 0.5], profiles(rng, 2, [4] * 8), 1500)
-    codes = table.codes[table.pattern_of].copy()
+    codes = table.codes[table.unique_index].copy()
     for n in range(0, 2 * int(rng.integers(1, 3)), 2):
         copied = rng.random(len(codes)) < rng.uniform(0.5, 1.0)
         codes[copied, n + 1] = codes[copied, n]
-    return Case(group_rows(replace(table, codes=codes, row_weight=None, pattern_of=None)), 2)
+    return Case(group_rows(replace(table, codes=codes, row_weight=None, unique_index=None)), 2)
 
 
 def never_together(rng):
     """Half the rows show one half of the columns, the other rows the other half."""
     F, n, N = int(rng.integers(2, 4)), int(rng.integers(1000, 3000)), 2 * int(rng.integers(3, 7))
     left = rng.random(n) < 0.5
-    gaps = np.where(left[:, None], np.arange(N) < N // 2, np.arange(N) >= N // 2)
-    return Case(draw(rng, np.full(F, 1 / F), profiles(rng, F, rng.integers(3, 6, N)), n, gaps), F)
+    missing_cells = np.where(left[:, None], np.arange(N) < N // 2, np.arange(N) >= N // 2)
+    return Case(draw(rng, np.full(F, 1 / F), profiles(rng, F, rng.integers(3, 6, N)), n, missing_cells), F)
 
 
 def lonely_cells(rng):

@@ -30,11 +30,11 @@ REGIONS = (0.0, 0.02, 0.1, 0.3, 0.7, 0.9, 0.98, 1.0)
 @dataclass(frozen=True)
 class World:
     truth: Mixture
-    fitted: Mixture  # from the truth: what an interval is about is noise, not a bad start
+    fitted: Mixture  # from the truth: what an interval is about is noise, not a bad initialisation
     table: Table
 
 
-def world(rng, F, n, sizes, gaps=0.0, never=0.0, smoothing=0.0):
+def world(rng, F, n, sizes, missing=0.0, never=0.0, smoothing=0.0):
     """A table of profiles uniform on the simplex, with its fit at the true number of classes.
 
     A category `never` shows in a class with so much probability, unless it is the column's last one there.
@@ -47,20 +47,20 @@ def world(rng, F, n, sizes, gaps=0.0, never=0.0, smoothing=0.0):
         tables = normalise_tables(np.where(zero, 0.0, tables), first)
     truth = Mixture(rng.dirichlet(np.full(F, 10.0)), tables, first)
     codes = np.zeros((n, len(sizes)), np.uint8)
-    codes[rng.random(codes.shape) < gaps] = 255
+    codes[rng.random(codes.shape) < missing] = 255
     columns = tuple(Column(f"c{i}", np.arange(s)) for i, s in enumerate(sizes))
     table = draw_table(Table(codes, columns), truth, rng)
-    start = replace(truth, table=normalise_tables(truth.table + 1e-4, first))
-    fitted = em(table_steps(table, F, smoothing, 1), start, max_iter=2000, tol=1e-9, accelerate=True).params
+    init = replace(truth, table=normalise_tables(truth.table + 1e-4, first))
+    fitted = em(table_steps(table, F, smoothing, 1), init, max_iter=2000, tol=1e-9, accelerate=True).params
     return World(truth, align_classes(fitted, truth), table)
 
 
 def varied(seed, smoothing):
-    """F 2–4, 7–12 columns of 2–4 categories, 500–4000 rows, up to 30 % gaps; a quarter of the cells are 0."""
+    """F 2–4, 7–12 columns of 2–4 categories, 500–4000 rows, up to 30 % missing values; a quarter of the cells are 0."""
     rng = np.random.default_rng([seed, 7])
     F, N = int(rng.integers(2, 5)), int(rng.integers(7, 13))
-    n, gaps = int(rng.choice([500, 1000, 2000, 4000])), float(rng.choice([0, 0.1, 0.3]))
-    return world(rng, F, n, rng.integers(2, 5, N), gaps, 0.25, smoothing)
+    n, missing = int(rng.choice([500, 1000, 2000, 4000])), float(rng.choice([0, 0.1, 0.3]))
+    return world(rng, F, n, rng.integers(2, 5, N), missing, 0.25, smoothing)
 
 
 def covered(seeds, smoothing, n_draws=100):
@@ -108,8 +108,8 @@ def test_what_a_class_always_shows_may_be_certain_and_what_it_never_shows_imposs
     codes = np.repeat(np.array([[0, 0, 0, 0], [1, 1, 1, 1]], np.uint8), 200, axis=0)
     codes[:200:4, 0] = 1  # one column of the first class varies
     table = Table(codes, tuple(Column(f"c{n}", np.arange(2)) for n in range(4)))
-    start = Mixture(np.full(2, 0.5), np.tile([[0.8, 0.2], [0.2, 0.8]], (4, 1)), table.first)
-    fitted = em(table_steps(table, 2, smoothing, 1), start, max_iter=500, tol=1e-12, accelerate=True).params
+    init = Mixture(np.full(2, 0.5), np.tile([[0.8, 0.2], [0.2, 0.8]], (4, 1)), table.first)
+    fitted = em(table_steps(table, 2, smoothing, 1), init, max_iter=500, tol=1e-12, accelerate=True).params
     found = bootstrap_mixture(table, fitted, n_draws=5, smoothing=smoothing)
     sure = np.ones((8, 2), bool)
     sure[:2, 0] = False
@@ -121,7 +121,7 @@ def test_what_a_class_always_shows_may_be_certain_and_what_it_never_shows_imposs
 
 def test_draws_without_spread_and_levels_that_are_none_are_refused():
     made = world(np.random.default_rng(1), 1, 50, [2, 2, 2])
-    with pytest.raises(DataError, match="n_draws=1 shows no spread"):
+    with pytest.raises(DataError, match="n_draws must be an int >= 2, got 1"):
         bootstrap_mixture(made.table, made.fitted, n_draws=1)
     with pytest.raises(DataError, match="level must be a number between 0 and 1"):
         bootstrap_mixture(made.table, made.fitted, level=95)
@@ -143,22 +143,22 @@ def test_intervals_cover(smoothing):
 def null(seed):
     """A table with as many classes as its fit has."""
     rng = np.random.default_rng([seed, 8])
-    F, n, gaps = int(rng.integers(1, 4)), int(rng.choice([200, 400, 800])), float(rng.choice([0, 0.2]))
-    return world(rng, F, n, rng.choice((2, 3, 4), 7), gaps)
+    F, n, missing = int(rng.integers(1, 4)), int(rng.choice([200, 400, 800])), float(rng.choice([0, 0.2]))
+    return world(rng, F, n, rng.choice((2, 3, 4), 7), missing)
 
 
 def too_few(seed, n, N):
     """A table of three classes, fitted with two."""
     rng = np.random.default_rng([seed, 9])
     made = world(rng, 3, n, rng.choice((2, 3, 4), N))
-    start = made.truth.permuted(np.array([0, 1]))
-    start = Mixture(start.weights / start.weights.sum(), start.table, start.first)
+    init = made.truth.permuted(np.array([0, 1]))
+    init = Mixture(init.weights / init.weights.sum(), init.table, init.first)
     steps = table_steps(made.table, 2, 0.0, 1)
-    return em(steps, start, max_iter=1000, tol=1e-8, accelerate=True).params, made.table
+    return em(steps, init, max_iter=1000, tol=1e-8, accelerate=True).params, made.table
 
 
 def rejected(tests):
-    """Share of p-values at or below 5 %, and the draws they took; 39 give the same size as 99 for less."""
+    """Proportion of p-values at or below 5 %, and the draws they took; 39 give the same size as 99 for less."""
     found = [ratio_test(table, fitted, n_draws=39, random_state=seed) for seed, (fitted, table) in tests]
     return float(np.mean([one.p_value <= 0.05 for one in found])), float(np.mean([one.n_draws for one in found]))
 

@@ -109,15 +109,15 @@ def test_a_saved_model_is_used(survey, tmp_path, capsys):
 
 def test_a_saved_classifier_predicts_its_label(survey, tmp_path, capsys):
     rows = read_columns(survey)
-    told = np.array(["yes" if age > 30 else "no" for age in map(float, rows["age"].to_pylist())])
+    reported = np.array(["yes" if age > 30 else "no" for age in map(float, rows["age"].to_pylist())])
     model = tmp_path / "m.latent"
-    LatentClassClassifier(1).fit(rows.select([f"q{n}" for n in range(5)]), told).save(model)
+    LatentClassClassifier(1).fit(rows.select([f"q{n}" for n in range(5)]), reported).save(model)
     arguments = ["predict", str(survey), "--model", str(model)]
     assert main([*arguments, "--id", "person", "--out", str(tmp_path / "p")]) == 0
     assert "200 rows: their label predicted" in capsys.readouterr().err
     written = pc.read_csv(tmp_path / "p" / "predictions.csv")
     assert written.column_names == ["person", "value", "probability"]
-    assert np.mean(np.array(written["value"].to_pylist()) == told) > 0.95
+    assert np.mean(np.array(written["value"].to_pylist()) == reported) > 0.95
     assert min(written["probability"].to_pylist()) >= 0.5
     assert main([*arguments, "--target", "q0", "--out", str(tmp_path / "t")]) == 3
     assert "predicts its own label; leave --target out" in capsys.readouterr().err
@@ -163,7 +163,7 @@ def test_negative_weights_and_wrong_names_are_refused(tmp_path, capsys):
     assert "did you mean 'a'?" in capsys.readouterr().err
 
 
-def test_unseen_categories_and_empty_columns_are_told(survey, tmp_path, capsys):
+def test_unseen_categories_and_empty_columns_are_reported(survey, tmp_path, capsys):
     assert fit(survey, tmp_path / "out", "--quiet") == 0
     lines = survey.read_text().splitlines()
     new = tmp_path / "new.csv"
@@ -174,26 +174,27 @@ def test_unseen_categories_and_empty_columns_are_told(survey, tmp_path, capsys):
     assert main(["impute", str(new), "--model", model, "--out", str(tmp_path / "i")]) == 0
     assert "never seen stand in 1 cells, for example 'purple'" in capsys.readouterr().err
     assert "purple" in (tmp_path / "i" / "imputed.csv").read_text()
-    gaps = tmp_path / "gaps.csv"
-    gaps.write_text("a,b,c\n" + "x,,u\ny,,v\n" * 20)
-    assert main(["table", str(gaps), "--components", "1", "--out", str(tmp_path / "g")]) == 0
+    missing = tmp_path / "gaps.csv"
+    missing.write_text("a,b,c\n" + "x,,u\ny,,v\n" * 20)
+    assert main(["table", str(missing), "--components", "1", "--out", str(tmp_path / "g")]) == 0
     assert "set aside: 1, for example 'b'" in capsys.readouterr().err
 
 
-def test_gaps_that_are_not_numbers_are_counted_as_filled(tmp_path, capsys):
-    """A gap is NaN in files of numbers, and no null; a column that the model does not know keeps its gaps."""
+def test_missing_values_that_are_not_numbers_are_counted_as_filled(tmp_path, capsys):
+    """A missing value is NaN in files of numbers, and no null; a column that the model does not know keeps its missing
+    values."""
     yes = np.tile([0.0, 1.0], 30)
     rows = pa.table({"a": yes, "b": yes, "c": yes})
     write_columns(rows, tmp_path / "rows.parquet", format="parquet")
     line = ["table", str(tmp_path / "rows.parquet"), "--components", "2", "--out", str(tmp_path / "out"), "--quiet"]
     assert main(line) == 0
-    gaps = pa.table({"a": [np.nan, 1.0, 0.0], "b": [1.0, None, np.nan], "c": [0.0, 1.0, 1.0], "z": [np.nan] * 3})
-    write_columns(gaps, tmp_path / "gaps.parquet", format="parquet")
+    missing = pa.table({"a": [np.nan, 1.0, 0.0], "b": [1.0, None, np.nan], "c": [0.0, 1.0, 1.0], "z": [np.nan] * 3})
+    write_columns(missing, tmp_path / "gaps.parquet", format="parquet")
     line = ["impute", str(tmp_path / "gaps.parquet"), "--model", str(tmp_path / "out" / "model.latent")]
     assert main([*line, "--out", str(tmp_path / "i"), "--json"]) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["n_filled"] == pc.read_csv(tmp_path / "i" / "cells.csv").num_rows == 3
-    assert "3 gaps filled in 3 rows, 3 left" in told.err
+    reported = capsys.readouterr()
+    assert json.loads(reported.out)["n_filled"] == pc.read_csv(tmp_path / "i" / "cells.csv").num_rows == 3
+    assert "3 missing values filled in 3 rows, 3 left" in reported.err
 
 
 @pytest.mark.parametrize("command", ["table", "cluster"])
@@ -235,9 +236,9 @@ def test_comparison_intervals_and_how_sure_each_filled_cell_is(survey, tmp_path,
     assert main(["impute", str(survey), "--model", model, "--out", str(tmp_path / "i"), "--quiet"]) == 0
     cells = pc.read_csv(tmp_path / "i" / "cells.csv").to_pydict()
     assert list(cells) == ["row", "column", "value", "probability"]
-    gaps = pc.read_csv(survey, convert_options=pc.ConvertOptions(strings_can_be_null=True)).to_pydict()
-    assert all(gaps[name][row - 1] is None for row, name in zip(cells["row"], cells["column"], strict=True))
-    assert len(cells["row"]) == sum(cell is None for name, column in gaps.items() for cell in column)
+    missing = pc.read_csv(survey, convert_options=pc.ConvertOptions(strings_can_be_null=True)).to_pydict()
+    assert all(missing[name][row - 1] is None for row, name in zip(cells["row"], cells["column"], strict=True))
+    assert len(cells["row"]) == sum(cell is None for name, column in missing.items() for cell in column)
 
 
 @pytest.mark.parametrize("command", ["table", "factors"])

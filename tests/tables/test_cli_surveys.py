@@ -171,7 +171,7 @@ def test_named_columns_are_cut_into_intervals_though_their_numbers_are_few(tmp_p
     assert main(["table", path, *rules, "--bins", "agee=5", "--out", str(tmp_path / "o")]) == 3
     assert "bins= names a column 'agee' that the table does not have; did you mean 'age'?" in capsys.readouterr().err
     assert main(["table", path, "--columns", "q0,town", "--bins", "town=5", "--out", str(tmp_path / "o")]) == 3
-    assert "bins= names column 'town', which holds words such as 'Köln'" in capsys.readouterr().err
+    assert "bins= names column 'town', which holds text such as 'Köln'" in capsys.readouterr().err
 
 
 def test_every_file_of_a_folder_of_texts_is_a_document(tmp_path, capsys):
@@ -228,7 +228,7 @@ def test_a_line_of_column_names_is_no_edge(lines, header, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["table", "cluster", "labels", "hmm", "topics", "communities", "factors"])
-def test_every_fit_can_be_told_how_long_it_may_take(command, tmp_path):
+def test_every_fit_takes_max_iter(command, tmp_path):
     rows = RNG.integers(0, 2, (60, 4))
     texts = {
         "table": "a,b,c,d\n" + "\n".join(",".join(map(str, row)) for row in rows),

@@ -14,17 +14,17 @@ from latentfit.tables.diagnostics.classifier import examine_classifier
 from reproduction.table import find_data
 
 
-def told(rng, n=200, share=0.85, n_labels=2):
-    """Labels, and five columns that repeat them with a share of noise."""
+def reported(rng, n=200, proportion=0.85, n_labels=2):
+    """Labels, and five columns that repeat them with a proportion of noise."""
     label = rng.integers(0, n_labels, n)
-    codes = np.where(rng.random((n, 5)) < share, label[:, None], rng.integers(0, n_labels, (n, 5)))
+    codes = np.where(rng.random((n, 5)) < proportion, label[:, None], rng.integers(0, n_labels, (n, 5)))
     words = np.array([f"w{n}" for n in range(n_labels)], object)
     return pd.DataFrame(words[codes], columns=list("abcde")), np.array([f"l{n}" for n in label])
 
 
 @pytest.mark.parametrize("number", [None, 2])
 def test_labels_that_follow_are_trusted(number):
-    X, y = told(np.random.default_rng(0))
+    X, y = reported(np.random.default_rng(0))
     report = LatentClassClassifier(number).fit(X, y).report_
     figures = report.quantities["left_out"]
     assert (report.verdict, report.reasons) == ("trusted", [])
@@ -39,18 +39,18 @@ def test_noise_is_not_trusted():
     rng = np.random.default_rng(1)
     cautions = {0.2: 0, 0.85: 0}
     for _ in range(20):
-        for share, n_labels in ((0.2, 2), (0.85, 2)):
-            X, y = told(rng, 150, share, n_labels)
-            y = rng.permutation(y) if share == 0.2 else y
+        for proportion, n_labels in ((0.2, 2), (0.85, 2)):
+            X, y = reported(rng, 150, proportion, n_labels)
+            y = rng.permutation(y) if proportion == 0.2 else y
             report = LatentClassClassifier(n_components=1).fit(X, y).report_
-            cautions[share] += any("no more than chance" in reason for reason in report.reasons)
+            cautions[proportion] += any("no more than chance" in reason for reason in report.reasons)
     assert cautions[0.2] >= 19
     assert cautions[0.85] == 0
 
 
-def test_few_rows_and_one_label_are_told():
+def test_few_rows_and_one_label_are_reported():
     rng = np.random.default_rng(2)
-    X, y = told(rng)
+    X, y = reported(rng)
     y = y.astype(object)
     y[:3] = "rare"
     report = LatentClassClassifier(1).fit(X, y).report_
@@ -62,7 +62,7 @@ def test_few_rows_and_one_label_are_told():
     assert any("too few rows to leave some out" in reason for reason in report.reasons)
 
 
-def test_too_sure_is_told():
+def test_overconfidence_is_reported():
     """Fifty copies of one column count as fifty witnesses, so the probabilities are too sure."""
     rng = np.random.default_rng(3)
     label = rng.integers(0, 2, 300)
@@ -71,8 +71,8 @@ def test_too_sure_is_told():
     assert any("its probabilities are too sure" in reason for reason in report.reasons)
 
 
-def test_a_frequent_pattern_is_known_in_every_fold():
-    """Two patterns, each sixty rows: leaving rows out leaves no pattern out."""
+def test_a_frequent_unique_row_is_known_in_every_fold():
+    """Two unique rows, each sixty rows: leaving rows out leaves no unique row out."""
     X, y = pd.DataFrame({"sky": ["grey", "blue"] * 60}), np.array(["rain", "sun"] * 60)
     report = LatentClassClassifier().fit(X, y).report_
     assert report.quantities["left_out"]["accuracy"] == 1
@@ -90,8 +90,8 @@ def test_folds_deal_all_weight_and_know_no_order():
     assert np.array_equal(fold_weights(Table(codes[order], columns, weight[order]), 3, 0), folds[:, order])
 
 
-def test_rows_of_a_pattern_are_left_out_one_by_one():
-    """Each of the 900 rows of a pattern has a fold of its own: counts spread as chance has it, not evenly."""
+def test_replicates_of_a_unique_row_are_left_out_one_by_one():
+    """Each of the 900 rows of a unique row has a fold of its own: counts spread as chance has it, not evenly."""
     codes = np.array([[a, b, c] for a in range(8) for b in range(8) for c in range(8)], np.uint8)
     columns = tuple(Column(name, np.arange(8)) for name in "abc")
     folds = fold_weights(Table(codes, columns, np.full(len(codes), 900.0)), 3, 0)
@@ -101,7 +101,7 @@ def test_rows_of_a_pattern_are_left_out_one_by_one():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_labels_that_follow_from_nothing_are_not_foretold(seed):
+def test_labels_that_follow_from_nothing_are_not_predicted(seed):
     """Few columns, many equal rows: what is chance in the rows seen must not return in those left out."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(2, size=(2000, 1))
@@ -112,9 +112,9 @@ def test_labels_that_follow_from_nothing_are_not_foretold(seed):
     assert model.n_components_ <= 2
 
 
-def test_frequencies_are_copies_and_zero_is_absent():
+def test_frequencies_are_replicated_rows_and_zero_is_absent():
     rng = np.random.default_rng(5)
-    X, y = told(rng, 80)
+    X, y = reported(rng, 80)
     weight = rng.integers(0, 4, 80)
     rows = np.repeat(np.arange(80), weight)
     one = LatentClassClassifier(weight_type="frequency").fit(X, y, sample_weight=weight)
@@ -126,7 +126,7 @@ def test_frequencies_are_copies_and_zero_is_absent():
 
 def test_order_of_rows_and_columns_does_not_matter():
     rng = np.random.default_rng(6)
-    X, y = told(rng, 120, 0.7)
+    X, y = reported(rng, 120, 0.7)
     rows, columns = rng.permutation(120), rng.permutation(5)
     one = LatentClassClassifier(n_jobs=1).fit(X, y)
     other = LatentClassClassifier(n_jobs=1).fit(X.iloc[rows, columns], y[rows])
@@ -137,7 +137,7 @@ def test_order_of_rows_and_columns_does_not_matter():
 BAD = {
     "1 of 4 labels are missing, the first in row 2": ["a", None, "b", "b"],
     "1 of 4 labels are missing, the first in row 4": [1.0, 2.0, 1.0, np.nan],
-    "neither all words, all numbers nor all true or false": [b"a", b"b", b"a", b"b"],
+    "neither all text, all numbers nor all true or false": [b"a", b"b", b"a", b"b"],
     "all numbers nor all true or false; give one type": [1, "b", 1, "b"],
     "4 rows but 3 labels": ["a", "b", "a"],
 }
@@ -150,8 +150,8 @@ def test_bad_labels_get_one_sentence(sentence):
         LatentClassClassifier(1).fit(pd.DataFrame({"c": list("xyxy")}), np.array(y, object))
 
 
-def test_more_than_255_labels_keep_their_gaps():
-    """Codes widen to sixteen bits; a gap must stay a gap."""
+def test_more_than_255_labels_keep_their_missing_values():
+    """Codes widen to sixteen bits; a missing value must stay a missing value."""
     X = pd.DataFrame({"c": [f"w{n % 7}" for n in range(600)], "d": [None, "x", "y"] * 200})
     model = LatentClassClassifier(1).fit(X, np.arange(600) % 300)
     assert model.predict_proba(X).shape == (600, 300)
@@ -163,7 +163,7 @@ BARS = {"car": 0.92, "mushroom": 0.994}
 
 @pytest.mark.parametrize("name", sorted(BARS))
 def test_untouched_on_real_tables(name):
-    """Half of the rows to learn from, the other half foretold; the mean of three seeds."""
+    """Half of the rows to learn from, the other half predicted; the mean of three seeds."""
     folder = find_data()
     if folder is None or not (folder / "tables" / f"{name}.csv").exists():
         pytest.skip(f"the table {name} is not here: set LATENTFIT_DATA to the folder that holds tables/{name}.csv")
@@ -179,13 +179,13 @@ def test_untouched_on_real_tables(name):
     assert abs(model.report_.quantities["left_out"]["accuracy"] - np.mean(right)) < 0.05
 
 
-def test_a_category_never_met_does_not_rule_a_label_out():
+def test_a_category_never_observed_does_not_rule_a_label_out():
     """With smoothing a label's first meeting with a category is a surprise, not a proof; without it is one."""
     X = pd.DataFrame({"a": ["x"] * 20 + ["y"] * 20, "b": ["u", "v"] * 20, "c": ["p"] * 20 + ["q"] * 20})
     y = np.repeat(["l", "r"], 20)
     strange = pd.DataFrame({"a": ["x"], "b": ["u"], "c": ["q"]})
-    belief = LatentClassClassifier(1).fit(X, y).predict_proba(strange)[0]
-    np.testing.assert_allclose(belief, [0.5, 0.5], atol=1e-6)
+    membership = LatentClassClassifier(1).fit(X, y).predict_proba(strange)[0]
+    np.testing.assert_allclose(membership, [0.5, 0.5], atol=1e-6)
     alone = LatentClassClassifier(1).fit(X, y)._mixture
     plain = LatentClassClassifier(1, smoothing=0).fit(X, y)._mixture
     assert alone.table.min() > 0.01
@@ -194,7 +194,7 @@ def test_a_category_never_met_does_not_rule_a_label_out():
 
 @pytest.mark.parametrize("number", [1, 5])
 def test_a_row_has_the_same_bits_alone_and_in_company(number):
-    X, y = told(np.random.default_rng(3), n_labels=3)
+    X, y = reported(np.random.default_rng(3), n_labels=3)
     X = X.mask(np.random.default_rng(4).random(X.shape) < 0.2)
     model = LatentClassClassifier(number).fit(X, y)
     together = model.predict_proba(X)

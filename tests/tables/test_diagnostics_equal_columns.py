@@ -11,7 +11,7 @@ from latentfit import LatentClass
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_copies", [1, 2])
-def test_a_column_given_twice_is_told(seed, n_copies):
+def test_a_column_given_twice_is_reported(seed, n_copies):
     """Classes along the categories of two equal columns explain them: four for two, and nothing was said."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(2, size=(1500, 1))
@@ -28,7 +28,7 @@ def test_a_column_given_twice_is_told(seed, n_copies):
     assert report.verdict == "trusted"
 
 
-def test_rare_answers_that_agree_by_chance_are_not_told():
+def test_rare_answers_that_agree_by_chance_are_not_reported():
     rng = np.random.default_rng(0)
     kind = rng.integers(2, size=(600, 1))
     rows = pd.DataFrame(rng.random((600, 6)) < np.where(kind, 0.8, 0.2)).astype(int).add_prefix("q")

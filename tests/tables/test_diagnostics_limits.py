@@ -1,4 +1,4 @@
-"""Where doubts about latent classes begin, on both sides of limits; merging, halves and resampling against loops."""
+"""Where findings about latent classes begin, on both sides of limits; merging, halves and resampling against loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from latentfit.tables.diagnostics.classes import Gain, Halves
 from latentfit.tables.diagnostics.pairs import CellPairs
 
 
-def told(examiner, words):
+def reported(examiner, words):
     return any(words in sentence for _, sentence in examiner.found)
 
 
@@ -96,8 +96,8 @@ def test_odd_ends_of_the_theorems():
     one = theorems.theorem_2(mixture_of([1.0]), 100.0, 1.0)
     assert one["D"] is None
     assert one["asked_columns"] is None
-    start = theorems.start_in_basin(mixture_of([1.0]), mixture_of([0.5, 0.5]), {})
-    assert start == {"profile_error": None, "weight_error": None, "inside": 0.0}
+    init = theorems.init_in_basin(mixture_of([1.0]), mixture_of([0.5, 0.5]), {})
+    assert init == {"profile_error": None, "weight_error": None, "inside": 0.0}
     m = mixture_of([0.5, 0.5])
     zero = theorems.theorem_1(m, np.zeros((6, 6)), 100.0, 1.0)
     assert zero["asked_rows"] is None
@@ -116,9 +116,9 @@ def test_rows_needed_are_ten_per_effective_category():
     assert tables.rows_needed(np.repeat(skew, 8), np.array([8.0]), first_of(24))[0] == pytest.approx(8 * e)
 
 
-def sizes_examined(n, weights, gaps=(), columns=4, weight=None):
+def sizes_examined(n, weights, missing_cells=(), columns=4, weight=None):
     codes = np.arange(n)[:, None] % 2 * np.ones((1, columns), int)
-    for column, missing in gaps:
+    for column, missing in missing_cells:
         codes[:missing, column] = 255
     table = table_of(codes, row_weight=weight)
     examiner = Examiner()
@@ -132,7 +132,7 @@ def test_fifty_rows_a_class():
     assert not examiner.found
     assert examiner.quantities["rows_per_class"] == [150, 50]
     assert examiner.quantities["cells_per_parameter"] == pytest.approx(800 / (2 * 4 + 1))
-    assert told(sizes_examined(199, [0.75, 0.25])[0], "Class 1 rests on about 50 rows, fewer than the 50")
+    assert reported(sizes_examined(199, [0.75, 0.25])[0], "Class 1 rests on about 50 rows, fewer than the 50")
     assert not sizes_examined(20, [1.0])[0].found  # one class is no division
     doubled, _ = sizes_examined(100, [0.75, 0.25], weight=np.full(100, 2.0))
     assert doubled.quantities["rows_with_three_cells"] == 200
@@ -140,14 +140,14 @@ def test_fifty_rows_a_class():
 
 
 def test_rows_tell_of_classes_with_three_cells():
-    gaps = [(0, 40), (1, 30)]
-    examiner, _ = sizes_examined(200, [0.5, 0.5], gaps)
+    missing_cells = [(0, 40), (1, 30)]
+    examiner, _ = sizes_examined(200, [0.5, 0.5], missing_cells)
     assert examiner.quantities["rows_with_three_cells"] == 170  # thirty rows have two cells
     assert examiner.quantities["share_missing"] == pytest.approx(70 / 800)
     two, _ = sizes_examined(200, [0.5, 0.5], columns=2)
     assert two.quantities["rows_with_three_cells"] == 200
-    assert told(sizes_examined(200, [0.5, 0.5], [(0, 200), (1, 200)])[0], "No row shows three columns")
-    assert not told(sizes_examined(200, [0.5, 0.5], [(0, 200)], columns=2)[0], "No row shows three columns")
+    assert reported(sizes_examined(200, [0.5, 0.5], [(0, 200), (1, 200)])[0], "No row shows three columns")
+    assert not reported(sizes_examined(200, [0.5, 0.5], [(0, 200)], columns=2)[0], "No row shows three columns")
 
 
 def test_a_quarter_of_the_columns_may_be_thin():
@@ -155,51 +155,56 @@ def test_a_quarter_of_the_columns_may_be_thin():
     for thin, doubted in ((1, False), (2, True)):
         examiner, _ = sizes_examined(400, [0.5, 0.5], [(n, 301) for n in range(thin)])
         assert examiner.quantities["thin_columns"] == [f"c{n}" for n in range(thin)]
-        assert told(examiner, f"{thin} of 4 columns have so many gaps") == (doubted and not told(examiner, "rests on"))
+        assert reported(examiner, f"{thin} of 4 columns have so many missing values") == (
+            doubted and not reported(examiner, "rests on")
+        )
         examiner, _ = sizes_examined(400, [0.5, 0.5], [(n, 300) for n in range(thin)])
         assert examiner.quantities["thin_columns"] == []
     examiner, _ = sizes_examined(400, [0.5, 0.5], [(0, 301), (1, 301)], columns=5)
-    assert told(examiner, "2 of 5 columns have so many gaps")
+    assert reported(examiner, "2 of 5 columns have so many missing values")
     examiner, _ = sizes_examined(400, [0.5, 0.5], [(0, 301), (1, 301)], columns=8)
-    assert not told(examiner, "so many gaps")
+    assert not reported(examiner, "so many missing values")
 
 
 # -------------------------------------------------------------------- columns
 
 
-def evidence_of(n_columns, meetings=None):
+def evidence_of(n_columns, co_observed=None):
     first = first_of(*[2] * n_columns)
     counts = np.full((2 * n_columns, 2 * n_columns), 100.0)
-    if meetings is not None:
-        counts = np.kron(np.asarray(meetings, float), np.full((2, 2), 0.25))
+    if co_observed is not None:
+        counts = np.kron(np.asarray(co_observed, float), np.full((2, 2), 0.25))
     return CellPairs(counts, first, np.arange(n_columns), 400.0)
 
 
 def test_three_columns_depend_on_others(monkeypatch):
     table, two = table_of(np.zeros((4, 4))), mixture_of([0.5, 0.5], [2] * 4)
-    for chances, depend in (([2.4e-4] * 3 + [2.6e-4], 3), ([2.4e-4] * 2 + [2.6e-4] * 2, 2)):  # 1e-3 over four columns
-        monkeypatch.setattr(tables, "dependence_chances", lambda counts, first, c=chances: np.array(c))
+    for probabilities, depend in (
+        ([2.4e-4] * 3 + [2.6e-4], 3),
+        ([2.4e-4] * 2 + [2.6e-4] * 2, 2),
+    ):  # 1e-3 over four columns
+        monkeypatch.setattr(tables, "dependence_p_values", lambda counts, first, c=probabilities: np.array(c))
         for mixture in (two, mixture_of([1.0], [2] * 4)):
             examiner = Examiner()
             found = tables._examine_columns(examiner, table, mixture, evidence_of(4))
             assert found.sum() == depend
             assert examiner.quantities["uninformative_columns"] == [f"c{n}" for n in range(depend, 4)]
-            assert told(examiner, "2 of 4 columns depend") == (depend < 3 and mixture is two)
+            assert reported(examiner, "2 of 4 columns depend") == (depend < 3 and mixture is two)
 
 
 def test_columns_meet_in_fifty_rows():
     for common, parts in ((50, 1), (49, 2)):
-        meetings = np.array([[400, 400, common, 0], [400, 400, 0, 0], [common, 0, 400, 400], [0, 0, 400, 400]])
+        co_observed = np.array([[400, 400, common, 0], [400, 400, 0, 0], [common, 0, 400, 400], [0, 0, 400, 400]])
         examiner = Examiner()
-        tables._examine_meetings(examiner, mixture_of([0.5, 0.5]), evidence_of(4, meetings), np.ones(4, bool))
+        tables._examine_co_observation(examiner, mixture_of([0.5, 0.5]), evidence_of(4, co_observed), np.ones(4, bool))
         assert examiner.quantities["parts_of_columns"] == parts
         assert examiner.quantities["share_of_pairs_not_met"] == pytest.approx((6 if parts == 1 else 8) / 16)
-        assert told(examiner, "fall into 2 parts") == (parts == 2)
+        assert reported(examiner, "fall into 2 parts") == (parts == 2)
         examiner = Examiner()
-        tables._examine_meetings(examiner, mixture_of([1.0]), evidence_of(4, meetings), np.ones(4, bool))
+        tables._examine_co_observation(examiner, mixture_of([1.0]), evidence_of(4, co_observed), np.ones(4, bool))
         assert not examiner.found
     examiner = Examiner()
-    tables._examine_meetings(examiner, mixture_of([0.5, 0.5]), evidence_of(4, meetings), np.zeros(4, bool))
+    tables._examine_co_observation(examiner, mixture_of([0.5, 0.5]), evidence_of(4, co_observed), np.zeros(4, bool))
     assert examiner.quantities == {"parts_of_columns": 0, "share_of_pairs_not_met": None}
 
 
@@ -211,7 +216,7 @@ def test_columns_meet_in_fifty_rows():
         ([2] * 5, 4, None), ([2] * 5, 5, "caution"), ([2] * 6, 8, "caution"),
     ],
 )  # fmt: skip
-def test_kruskals_count_is_reached_or_told(sizes, F, level):
+def test_kruskals_count_is_reached_or_reported(sizes, F, level):
     """Short of the count, F (1 + Σ(I − 1)) parameters beyond Π I cells, or a Jacobian short of rank, have no answer."""
     examiner = Examiner()
     tables._examine_count(examiner, mixture_of([1 / F] * F, sizes), np.arange(len(sizes)))
@@ -234,7 +239,7 @@ def test_the_count_is_the_best_of_all_groupings():
         assert found == best or min(found, best) >= 2 * F + 2  # it stops at what is needed
 
 
-def test_dependence_left_inside_classes_is_told_above_two_tenths(monkeypatch):
+def test_dependence_left_inside_classes_is_reported_above_two_tenths(monkeypatch):
     table = table_of(np.zeros((4, 3)))
     levels = []
     for worst, doubted in ((0.2, False), (0.21, True)):
@@ -247,11 +252,11 @@ def test_dependence_left_inside_classes_is_told_above_two_tenths(monkeypatch):
         examiner = Examiner()
         tables._examine_residuals(examiner, table, mixture_of([0.5, 0.5]), evidence_of(3))
         assert examiner.quantities["residual_dependence"] == worst
-        assert told(examiner, "Columns 'c0' and 'c2' depend on each other") == doubted
+        assert reported(examiner, "Columns 'c0' and 'c2' depend on each other") == doubted
     assert levels == pytest.approx([1e-3 / 3] * 2)  # three pairs
 
 
-def test_chances_of_a_column_are_the_smaller_of_sum_and_largest(monkeypatch):
+def test_p_values_of_a_column_are_the_smaller_of_sum_and_largest(monkeypatch):
     statistic = np.array([[0, 30.0, 2.0], [30.0, 0, 1.0], [2.0, 1.0, 0]])
     mean, variance = np.full((3, 3), 1.0), np.full((3, 3), 2.0)
     for part in (mean, variance):
@@ -267,18 +272,18 @@ def test_chances_of_a_column_are_the_smaller_of_sum_and_largest(monkeypatch):
         largest = max(statistic[n, j] for j in range(3) if j != n)
         single = 2 * tail(largest, 1.0, 2.0) if largest > 1 + 2 * sqrt(2) else 1.0
         expected.append(min(2 * min(total, single), 1.0))
-    np.testing.assert_allclose(table_pairs.dependence_chances(None, first_of(2, 2, 2)), expected, rtol=1e-9)
+    np.testing.assert_allclose(table_pairs.dependence_p_values(None, first_of(2, 2, 2)), expected, rtol=1e-9)
 
 
 def test_too_wide_columns_are_left_out_in_the_order_of_their_names(monkeypatch):
     table = table_of(np.zeros((3, 4)), [6, 3, 3, 3])
-    monkeypatch.setattr(table_pairs, "MOST_CELLS", 15)
+    monkeypatch.setattr(table_pairs, "MAX_CELLS", 15)
     assert table_pairs.chosen_columns(table).tolist() == [0, 1, 2, 3]
-    monkeypatch.setattr(table_pairs, "MOST_CELLS", 14)
+    monkeypatch.setattr(table_pairs, "MAX_CELLS", 14)
     assert table_pairs.chosen_columns(table).tolist() == [1, 2, 3]  # above a third of the room: last, and no room left
-    monkeypatch.setattr(table_pairs, "MOST_CELLS", 9)
+    monkeypatch.setattr(table_pairs, "MAX_CELLS", 9)
     assert table_pairs.chosen_columns(table).tolist() == [1, 2, 3]
-    monkeypatch.setattr(table_pairs, "MOST_CELLS", 8)
+    monkeypatch.setattr(table_pairs, "MAX_CELLS", 8)
     assert len(table_pairs.chosen_columns(table)) == 2
 
 
@@ -289,11 +294,11 @@ def test_too_wide_columns_are_left_out_in_the_order_of_their_names(monkeypatch):
     (0.05, 10.0, None), (0.049, 10.0, "Two classes have the same profile"), (0.3, 9.9, "Two classes can be merged"),
 ])  # fmt: skip
 def test_classes_differ_in_a_column_and_gain_more_than_chance(gap, nats, words, monkeypatch):
-    monkeypatch.setattr(tables, "class_gaps", lambda mixture: np.array([0.5, gap]))
+    monkeypatch.setattr(tables, "class_distances", lambda mixture: np.array([0.5, gap]))
     monkeypatch.setattr(tables, "least_gain", lambda table, mixture: Gain(nats, 10.0, 400.0))
     examiner = Examiner()
     tables._examine_classes(examiner, None, mixture_of([0.5, 0.5]))
-    assert told(examiner, words) if words else not examiner.found
+    assert reported(examiner, words) if words else not examiner.found
     assert examiner.quantities == {
         "closest_classes": gap, "least_gain": nats, "gain_by_chance": 10.0, "gain_rows": 400.0
     }  # fmt: skip
@@ -311,7 +316,7 @@ def test_halves_agree_on_seven_tenths(agreement, n_rows, judged, doubted, monkey
     examiner = Examiner()
     tables._examine_halves(examiner, SimpleNamespace(total_weight=400.0), mixture_of([0.5, 0.5]), 50.0)
     assert examiner.quantities["split_half_agreement"] == (agreement if judged else None)
-    assert told(examiner, "put only 69% of the rows in the same class") == doubted
+    assert reported(examiner, "put only 69% of the rows in the same class") == doubted
 
 
 def test_merged_classes_are_their_weighted_mean():
@@ -452,7 +457,7 @@ def test_a_split_class_is_pulled_half_way_to_a_row(monkeypatch):
 def ratio_of(values, monkeypatch, **settings):
     """The ratio test with these values: the data's first, then those of simulated tables."""
     left = iter(values)
-    monkeypatch.setattr(bootstrap, "_climbed", lambda *args: SimpleNamespace(params=mixture_of([0.5, 0.5])))
+    monkeypatch.setattr(bootstrap, "_run_em", lambda *args: SimpleNamespace(params=mixture_of([0.5, 0.5])))
     monkeypatch.setattr(bootstrap, "_ratio", lambda *args: (next(left), None))
     monkeypatch.setattr(bootstrap, "draw_table", lambda *args: None)
     return bootstrap.ratio_test(None, mixture_of([0.5, 0.5]), **settings)
@@ -470,7 +475,7 @@ def test_the_ratio_test_counts_what_is_as_large(monkeypatch):
     assert (never.n_draws, never.p_value) == (4, 1.0)
 
 
-def test_drawn_tables_keep_gaps_and_weights():
+def test_drawn_tables_keep_missing_values_and_weights():
     m = Mixture(
         np.array([0.3, 0.7]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]), first_of(2, 3)
     )
@@ -488,16 +493,14 @@ def test_drawn_tables_keep_gaps_and_weights():
 
 def test_the_ratio_is_twice_the_gain_and_never_below_zero(monkeypatch):
     for few, many, ratio in ((-105.0, -100.0, 10.0), (-100.0, -101.0, 0.0)):
-        m, starts = mixture_of([0.5, 0.5]), []
+        m, inits = mixture_of([0.5, 0.5]), []
         climbed = SimpleNamespace(params=m, log_likelihood=few)
-        monkeypatch.setattr(bootstrap, "_climbed", lambda *args, c=climbed: c)
+        monkeypatch.setattr(bootstrap, "_run_em", lambda *args, c=climbed: c)
         best = SimpleNamespace(refined=SimpleNamespace(log_likelihood=many, params="many"))
-        monkeypatch.setattr(
-            bootstrap, "halve", lambda candidates, b=best, s=starts, **kwargs: s.extend(candidates) or b
-        )
+        monkeypatch.setattr(bootstrap, "halve", lambda candidates, b=best, s=inits, **kwargs: s.extend(candidates) or b)
         found = bootstrap._ratio(table_of(drawn(20).codes[:, :3]), m, 0.0, 1, np.random.default_rng(0))
         assert found == (ratio, "many")
-        assert [candidate.start.n_classes for candidate in starts] == [
+        assert [candidate.start.n_classes for candidate in inits] == [
             3
         ] * 5  # a split of each class, three sets of rows
 

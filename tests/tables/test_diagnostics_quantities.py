@@ -17,11 +17,11 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.replicates import is_whole
 from latentfit.core.table.table import Column, Table
 from latentfit.tables import theory as theorems
-from latentfit.tables.diagnostics.classes import class_gaps, gain_by_chance, kruskal_count
+from latentfit.tables.diagnostics.classes import class_distances, gain_by_chance, kruskal_count
 from latentfit.tables.diagnostics.pairs import (
+    connected_parts,
     count_evidence,
     expected_pairs,
-    parts_that_meet,
     pearson_blocks,
     residual_dependence,
     some_rows,
@@ -138,16 +138,16 @@ def test_theorem_2_asks_nothing_of_a_zero(rarest, lightest):
     assert found["in_force"] == 0
 
 
-def test_start_in_basin():
+def test_initialisation_in_basin():
     m, _ = drawn(3, [3, 4, 3])
     shifted = m.table.copy()
     shifted[0, 1] += 0.03
     shifted[1, 1] -= 0.03
-    start = Mixture(m.weights + np.array([0.02, -0.02, 0.0]), shifted, m.first).permuted(np.array([2, 0, 1]))
-    found = theorems.start_in_basin(start, m, {"delta_1": 0.04, "delta_2": 0.01})
+    init = Mixture(m.weights + np.array([0.02, -0.02, 0.0]), shifted, m.first).permuted(np.array([2, 0, 1]))
+    found = theorems.init_in_basin(init, m, {"delta_1": 0.04, "delta_2": 0.01})
     assert found == pytest.approx({"profile_error": 0.03, "weight_error": 0.02, "inside": 0.0})
-    assert theorems.start_in_basin(start, m, {"delta_1": 0.04, "delta_2": 0.03})["inside"] == 1
-    assert theorems.start_in_basin(start, m, {"delta_1": None, "delta_2": 0.03})["inside"] is None
+    assert theorems.init_in_basin(init, m, {"delta_1": 0.04, "delta_2": 0.03})["inside"] == 1
+    assert theorems.init_in_basin(init, m, {"delta_1": None, "delta_2": 0.03})["inside"] is None
 
 
 def test_fit_indices_by_hand():
@@ -217,22 +217,22 @@ def test_all_pairs_at_once_are_every_pair_alone(world):
     expected = joint * np.repeat(np.repeat(block_sums(counts, table.first), sizes, axis=0), sizes, axis=1)
     found, V = pearson_blocks(counts, table.first), residual_dependence(counts, expected, m.first)
     sure = residual_dependence(counts, expected, m.first, 1e-3)
-    for (i, j, block), (_, _, share) in zip(blocks_of(counts, m.first), blocks_of(joint, m.first), strict=True):
+    for (i, j, block), (_, _, proportion) in zip(blocks_of(counts, m.first), blocks_of(joint, m.first), strict=True):
         np.testing.assert_allclose([part[i, j] for part in found], pearson(block), rtol=1e-9, atol=1e-9)
         n, degrees, least = block.sum(), (block.shape[0] - 1) * (block.shape[1] - 1), min(block.shape) - 1
-        off = (np.square(block - n * share) / np.maximum(n * share, 0.5)).sum()
+        off = (np.square(block - n * proportion) / np.maximum(n * proportion, 0.5)).sum()
         assert V[i, j] == pytest.approx(sqrt(max(off - degrees, 0) / n / least), rel=1e-9)
         assert sure[i, j] == (V[i, j] if chi2.sf(off, degrees) <= 1e-3 else 0)
     assert all(part.diagonal().sum() == 0 for part in found)
 
 
-def test_parts_gaps_and_chance_by_hand():
-    meetings = np.array([[9, 9, 0, 0], [9, 9, 3, 0], [0, 3, 9, 9], [0, 0, 9, 9.0]])
-    assert parts_that_meet(meetings, 1).tolist() == [0, 0, 0, 0]
-    assert parts_that_meet(meetings, 5).tolist() == [0, 0, 1, 1]
+def test_parts_differences_and_chance_by_hand():
+    co_observed = np.array([[9, 9, 0, 0], [9, 9, 3, 0], [0, 3, 9, 9], [0, 0, 9, 9.0]])
+    assert connected_parts(co_observed, 1).tolist() == [0, 0, 0, 0]
+    assert connected_parts(co_observed, 5).tolist() == [0, 0, 1, 1]
     table = np.array([[0.5, 0.5, 0.1], [0.5, 0.5, 0.9], [0.3, 0.1, 0.3], [0.7, 0.9, 0.7]])
     first = np.array([0, 2, 4], np.int32)
-    np.testing.assert_allclose(class_gaps(Mixture(np.full(3, 1 / 3), table, first)), [0.2, 0.4, 0.4])
+    np.testing.assert_allclose(class_distances(Mixture(np.full(3, 1 / 3), table, first)), [0.2, 0.4, 0.4])
     assert gain_by_chance(np.array([9, 9, 9, 1.0]), first, 2) == pytest.approx(2.5 + 3 * 2.5 ** (1 / 3))
 
 
@@ -250,7 +250,7 @@ def test_intervals_reach_a_bound_within_z_errors():
 
 @pytest.mark.parametrize("weight", [None, np.full(16, 1000.0), np.linspace(0.5, 3.7, 16)])
 def test_halves_add_up_to_the_table(weight):
-    """Rows of a heavy pattern go to both halves; a row of uneven weight goes to one."""
+    """Rows of a heavy unique row go to both halves; a row of uneven weight goes to one."""
     codes = np.array([[a, b, c, d] for a in (0, 1) for b in (0, 1) for c in (0, 1) for d in (0, 1)], np.uint8)
     table = Table(codes, tuple(Column(n, np.arange(2)) for n in range(4)), row_weight=weight)
     left, right = two_halves(table)
@@ -263,7 +263,7 @@ def test_halves_add_up_to_the_table(weight):
         assert left.n_rows + right.n_rows == 16
 
 
-def test_a_sample_of_patterns_is_a_sample_of_their_rows():
+def test_a_sample_of_unique_rows_is_a_sample_of_their_rows():
     codes = np.array([[0, 0], [0, 1], [1, 1]], np.uint8)
     columns = tuple(Column(n, np.arange(2)) for n in range(2))
     table = Table(codes, columns, row_weight=np.array([10_000.0, 30_000.0, 60_000.0]))
@@ -289,7 +289,7 @@ def test_evidence_counts_weights(weight):
                 literal[a, b] += w
     np.testing.assert_allclose(found.counts, literal)
     assert found.n_rows == weight.sum()
-    assert found.meetings[0, 2] == weight.sum() - weight[1]
+    assert found.co_observed[0, 2] == weight.sum() - weight[1]
 
 
 def test_pairs_expected_among_the_rows_that_show_both_are_a_loop_over_rows():
@@ -305,42 +305,42 @@ def test_pairs_expected_among_the_rows_that_show_both_are_a_loop_over_rows():
     expected = weight.sum() * (cells * mixture.weights) @ cells.T
     for row, w in zip(codes, weight, strict=True):
         seen = [n for n in range(4) if row[n] != 255]
-        belief = mixture.weights * np.prod([cells[first[n] + row[n]] for n in seen] or [np.ones(F)], axis=0)
-        belief = belief / belief.sum()
+        membership = mixture.weights * np.prod([cells[first[n] + row[n]] for n in seen] or [np.ones(F)], axis=0)
+        membership = membership / membership.sum()
         given = [np.eye(size)[[row[n]] * F].T if n in seen else cells[first[n] : first[n + 1]]
                  for n, size in enumerate(sizes)]  # fmt: skip
         for i in range(4):
             for j in range(4):
                 if not (i in seen and j in seen):
                     block = slice(first[i], first[i + 1]), slice(first[j], first[j + 1])
-                    expected[block] -= w * (given[i] * belief) @ given[j].T
+                    expected[block] -= w * (given[i] * membership) @ given[j].T
     found = expected_pairs(count_evidence(table, F), mixture)
     for (_, _, here), (_, _, there) in zip(blocks_of(found, first), blocks_of(expected, first), strict=True):
         np.testing.assert_allclose(here, np.maximum(there, 0.0), rtol=1e-9, atol=1e-9)
 
 
-def test_phi_bounds_the_error_of_pairs_of_columns_with_more_gaps_than_others():
+def test_phi_bounds_the_error_of_pairs_of_columns_with_more_missing_values_than_others():
     """Two of six columns are nearly empty: the bound is that of the pair seen least, not of the mean share."""
     rng = np.random.default_rng(0)
-    chances = [rng.dirichlet(np.ones(3)) for _ in range(6)]
+    probabilities = [rng.dirichlet(np.ones(3)) for _ in range(6)]
     above, mean_above = 0, 0
     for _ in range(100):
-        codes = np.stack([rng.choice(3, 2000, p=p) for p in chances], axis=1).astype(np.uint8)
+        codes = np.stack([rng.choice(3, 2000, p=p) for p in probabilities], axis=1).astype(np.uint8)
         gone = rng.random(codes.shape) < np.array([0.95, 0.95, 0.05, 0.05, 0.05, 0.05])
         table = Table(np.where(gone, 255, codes).astype(np.uint8), tuple(Column(n, np.arange(3)) for n in range(6)))
-        mixture = Mixture(np.ones(1), np.concatenate(chances)[:, None], table.first)
+        mixture = Mixture(np.ones(1), np.concatenate(probabilities)[:, None], table.first)
         found = examine_table(table, mixture, converged=True).quantities
         both = ~gone[:, 0] & ~gone[:, 1]
         counted = np.zeros((3, 3))
         np.add.at(counted, (codes[both, 0], codes[both, 1]), 1 / max(both.sum(), 1))
-        error = np.linalg.norm(counted - np.outer(chances[0], chances[1]))
+        error = np.linalg.norm(counted - np.outer(probabilities[0], probabilities[1]))
         above += error > found["proposition_1"]["phi"]
         mean_above += error > theorems.noise_bound(2000, 1 - found["share_missing"])["phi"]
     assert above <= 5
     assert mean_above > 50  # what the mean share promised
 
 
-def test_phi_without_gaps_is_that_of_the_paper():
+def test_phi_without_missing_values_is_that_of_the_paper():
     codes = np.random.default_rng(1).integers(0, 2, (500, 4)).astype(np.uint8)
     table = Table(codes, tuple(Column(n, np.arange(2)) for n in range(4)))
     mixture = Mixture(np.ones(1), np.full((8, 1), 0.5), table.first)

@@ -80,7 +80,7 @@ def test_one_class_of_independent_columns_is_trusted():
 
 def test_the_order_of_rows_does_not_matter():
     case = sound(3)
-    codes = case.table.codes[case.table.pattern_of]
+    codes = case.table.codes[case.table.unique_index]
     shuffled = np.random.default_rng(0).permutation(len(codes))
     mixture = LatentClass(case.n_classes, random_state=0, n_jobs=1)._fit_at(case.table, case.n_classes)[1].params
     left, right = (
@@ -140,7 +140,7 @@ def test_a_question_asked_only_after_a_yes_is_no_reason_for_caution(seed, mild):
     assert found.verdict == "trusted", found.reasons
 
 
-def test_two_routed_questions_that_copy_each_other_are_still_noticed():
+def test_two_routed_questions_that_duplicate_each_other_are_still_noticed():
     table, n_classes = routed(0)
     codes = table.codes.copy()
     asked = codes[:, 1] < 2

@@ -133,13 +133,13 @@ def test_of_numbers_that_are_shown_the_smallest_within_one_standard_error_of_the
 
 def test_a_number_of_classes_counts_when_it_gains_more_than_chance_over_all_smaller_ones():
     records = choose_classes.Records(table_of([[0, 1, 0], [1, 0, 1]], np.array([50.0, 50.0])))
-    chance = gain_by_chance(records.counts, records.first, 2)
-    assert chance == pytest.approx(4 + 3 * 4 ** (1 / 3))
+    probability = gain_by_chance(records.counts, records.first, 2)
+    assert probability == pytest.approx(4 + 3 * 4 ** (1 / 3))
     assert records.add(1, -100.0)
-    assert records.add(2, -100.0 + 1.01 * chance)
-    assert not records.add(3, -100.0 + 2.0 * chance)  # less than one more chance above two classes
-    assert records.add(5, -100.0 + 4.02 * chance)
-    assert not records.add(6, -100.0 + 5.01 * chance)
+    assert records.add(2, -100.0 + 1.01 * probability)
+    assert not records.add(3, -100.0 + 2.0 * probability)  # less than one more chance above two classes
+    assert records.add(5, -100.0 + 4.02 * probability)
+    assert not records.add(6, -100.0 + 5.01 * probability)
     assert records.shown == [True, True, False, True, False]
 
 
@@ -181,12 +181,12 @@ def test_pseudo_rows_have_the_marginals_of_their_columns():
     assert table_prior.pseudo_rows("auto") == 1.0
     assert table_prior.pseudo_rows(0) == 0.0
     for wrong in (-0.1, "some", float("nan")):
-        with pytest.raises(DataError, match="is no number of pseudo-rows"):
+        with pytest.raises(DataError, match="smoothing must be 'auto' or a finite number >= 0"):
             table_prior.pseudo_rows(wrong)
 
 
 @pytest.mark.parametrize(("limit", "jobs", "want"), [(11, None, None), (12, None, 1), (11, 2, 2), (12, 2, 2)])
-def test_a_small_pass_runs_on_one_thread_unless_told(monkeypatch, limit, jobs, want):
+def test_a_small_pass_runs_on_one_thread_unless_n_jobs_is_given(monkeypatch, limit, jobs, want):
     heard = []
     monkeypatch.setattr(table_prior, "SMALL_PASS", limit)
     monkeypatch.setattr(table_prior, "engine_for", lambda table, engine, n_jobs: heard.append(n_jobs))
@@ -210,19 +210,19 @@ def test_the_best_exponent_predicts_best_and_is_never_above_one():
     logs = 6 * rng.normal(size=(400, 2))
     cool = np.exp(0.3 * logs)
     truth = rng.random(400) < (cool / cool.sum(axis=1, keepdims=True))[:, 1]
-    chance = np.where(truth[:, None], [0.1, 0.9], [0.9, 0.1])
-    found = crowd._best_beta(logs, chance)[0]
+    probability = np.where(truth[:, None], [0.1, 0.9], [0.9, 0.1])
+    found = crowd._best_beta(logs, probability)[0]
 
     def loss(beta):
-        belief = np.exp(beta * (logs - logs.max(axis=1, keepdims=True)))
-        return -np.log((belief * chance).sum(axis=1) / belief.sum(axis=1)).sum()
+        membership = np.exp(beta * (logs - logs.max(axis=1, keepdims=True)))
+        return -np.log((membership * probability).sum(axis=1) / membership.sum(axis=1)).sum()
 
     grid = np.exp(np.linspace(np.log(0.02), 0, 801))
     best = grid[np.argmin([loss(beta) for beta in grid])]
     assert 0.1 < best < 0.9
     assert np.log(found) == pytest.approx(np.log(best), abs=0.02)
-    assert crowd._best_beta(0.1 * logs, chance)[0] == 1.0
-    assert crowd._best_beta(100 * logs, 1 - chance)[0] == pytest.approx(crowd.LEAST_BETA, rel=0.02)
+    assert crowd._best_beta(0.1 * logs, probability)[0] == 1.0
+    assert crowd._best_beta(100 * logs, 1 - probability)[0] == pytest.approx(crowd.LEAST_BETA, rel=0.02)
 
 
 def test_margins_are_leads_over_the_next_class():

@@ -40,12 +40,12 @@ def by_hand(model: LatentClass, row: pd.Series, target: str) -> np.ndarray:
 
 def test_a_column_from_the_others(frame: pd.DataFrame, model: LatentClass) -> None:
     words = [float(word) for word in model.categories_[4]]
-    beliefs = np.stack([by_hand(model, row, "stars") for _, row in frame.head(40).iterrows()])
-    values, chance = model.predict_column(frame.head(40), "stars")
-    assert np.allclose(chance, beliefs.max(axis=1))
-    assert [float(v) for v in values] == [words[k] for k in beliefs.argmax(axis=1)]
-    assert np.allclose(model.expect_column(frame.head(40), "stars"), beliefs @ words)
-    with pytest.raises(DataError, match="words"):
+    probabilities = np.stack([by_hand(model, row, "stars") for _, row in frame.head(40).iterrows()])
+    values, probability = model.predict_column(frame.head(40), "stars")
+    assert np.allclose(probability, probabilities.max(axis=1))
+    assert [float(v) for v in values] == [words[k] for k in probabilities.argmax(axis=1)]
+    assert np.allclose(model.expect_column(frame.head(40), "stars"), probabilities @ words)
+    with pytest.raises(DataError, match="holds text"):
         model.expect_column(frame, "q1")
 
 
@@ -54,7 +54,7 @@ def test_imputed_cells_say_what_impute_does(frame: pd.DataFrame, model: LatentCl
     assert not filled.isna().any().any()
     assert len(cells) == int(frame.isna().sum().sum())
     written = [filled[name].iloc[row] for row, name in zip(cells["row"], cells["column"], strict=True)]
-    assert set(filled["stars"]) == set(frame["stars"].dropna())  # gaps in the user's spelling: 2.0, not 2
+    assert set(filled["stars"]) == set(frame["stars"].dropna())  # missing values in the user's spelling: 2.0, not 2
     assert all(a == b or float(a) == float(b) for a, b in zip(written, cells["value"], strict=True))
     row = cells.iloc[0]
     assert row["probability"] == pytest.approx(by_hand(model, frame.iloc[row["row"]], row["column"]).max())
@@ -64,7 +64,7 @@ def test_imputed_cells_say_what_impute_does(frame: pd.DataFrame, model: LatentCl
 
 @pytest.mark.parametrize("gap", [pd.NA, None, np.nan, pd.NaT], ids=str)
 @pytest.mark.parametrize("words", [True, False])
-def test_any_gap_of_an_array_of_objects_is_filled(gap: Any, words: bool) -> None:
+def test_any_missing_value_of_an_array_of_objects_is_filled(gap: Any, words: bool) -> None:
     matrix = np.array([[0, 1, 0], [1, 0, 1]] * 20, object)
     matrix = matrix.astype(str).astype(object) if words else matrix
     matrix[0, 2] = matrix[3, 0] = gap
@@ -116,7 +116,7 @@ def test_results_come_in_the_callers_kind_of_frame(frame: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
-    [({"level": 1.5}, "level must be a number between 0 and 1"), ({"n_draws": 1}, "n_draws=1 shows no spread")],
+    [({"level": 1.5}, "level must be a number between 0 and 1"), ({"n_draws": 1}, "n_draws must be an int >= 2, got 1")],
 )
 def test_intervals_that_cannot_be_get_one_sentence(model: LatentClass, asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):

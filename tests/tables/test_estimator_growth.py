@@ -20,7 +20,7 @@ def made(n_rows: int, seed: int) -> pd.DataFrame:
     return frame.mask(rng.random(frame.shape) < 0.1)
 
 
-def test_a_fitted_model_as_start_ends_where_it_ended() -> None:
+def test_a_fitted_model_as_initialisation_ends_where_it_ended() -> None:
     frame = made(600, 0)
     model = LatentClass(2).fit(frame)
     again = LatentClass(init=model).fit(frame[frame.columns[::-1]])
@@ -29,7 +29,7 @@ def test_a_fitted_model_as_start_ends_where_it_ended() -> None:
     assert np.allclose(again.weights_, model.weights_, atol=1e-3)
 
 
-def test_a_start_may_know_fewer_words_and_columns() -> None:
+def test_an_initialisation_may_know_fewer_categories_and_columns() -> None:
     model = LatentClass(2).fit(made(300, 1)[["q0", "q1", "q2"]])
     grown = made(300, 2)
     grown.loc[:40, "q1"] = "never seen before"

@@ -86,12 +86,12 @@ def test_matrices_come_back_as_matrices(table):
 
 
 @pytest.mark.parametrize("gap", [None, np.nan])
-def test_gaps_in_lists_are_filled(gap):
+def test_missing_values_in_lists_are_filled(gap):
     rows = [["a", "x"], ["b", "y"], ["a", gap], [gap, "y"]] * 10
     imputer = LatentClassImputer(2).fit(rows)
     assert imputer.transform(rows)[:4].tolist() == [["a", "x"], ["b", "y"], ["a", "x"], ["b", "y"]]
-    told = imputer.imputed_cells(rows).to_pydict()
-    assert (told["row"][::10], told["value"][::10]) == ([3, 2], ["b", "x"])
+    reported = imputer.imputed_cells(rows).to_pydict()
+    assert (reported["row"][::10], reported["value"][::10]) == ([3, 2], ["b", "x"])
 
 
 def test_set_output(table):
@@ -105,7 +105,7 @@ def test_set_output(table):
     assert out.columns == ["x0", "x1"]
 
 
-def test_a_column_of_gaps_stays(table):
+def test_a_column_of_missing_values_stays(table):
     frame, _ = table
     out = LatentClassImputer(2).fit_transform(frame.assign(empty=np.nan))
     assert list(out.columns)[-1] == "empty"

@@ -44,8 +44,8 @@ def test_against_the_whole_tensor():
     np.testing.assert_allclose(JOINT.condition({"b": 1}).marginal(["a", "c d"]), given, **close)
     np.testing.assert_allclose(JOINT.expect("c d", {"b": 1}), given.sum(axis=0) @ np.arange(4), **close)
     np.testing.assert_allclose(JOINT.entropy(["a", "c d"], {"b": 1}), entropy(given), **close)
-    told = entropy(given.sum(axis=0)) + entropy(given.sum(axis=1)) - entropy(given)
-    np.testing.assert_allclose(JOINT.mutual_information("a", "c d", {"b": 1}), told, **close)
+    reported = entropy(given.sum(axis=0)) + entropy(given.sum(axis=1)) - entropy(given)
+    np.testing.assert_allclose(JOINT.mutual_information("a", "c d", {"b": 1}), reported, **close)
 
 
 def test_a_column_asked_and_given_is_one_column():
@@ -90,8 +90,8 @@ def test_hundreds_of_columns_do_not_underflow():
     p = joint.marginal("x0", given)
     assert p.sum() == pytest.approx(1)
     logs = np.log(joint.mixture.weights) + sum(np.log(profile[:, 3]) for profile in joint.mixture.profiles()[1:])
-    beliefs = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
-    np.testing.assert_allclose(p, beliefs @ joint.mixture.profiles()[0], atol=1e-10)
+    probabilities = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+    np.testing.assert_allclose(p, probabilities @ joint.mixture.profiles()[0], atol=1e-10)
     with pytest.raises(DataError, match="ask for fewer columns"):
         joint.marginal(names[:30])
 

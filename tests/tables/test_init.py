@@ -11,14 +11,14 @@ import pytest
 from latentfit import LatentClass
 from latentfit.core.em import em
 from latentfit.core.mixture.em import table_steps
-from latentfit.core.mixture.init import draw_sample, moment_starts, naive_spa, pair_frequencies, random_start, spa_start
-from latentfit.core.mixture.merge_init import merge_down, merged_starts
+from latentfit.core.mixture.init import draw_sample, moment_inits, naive_spa, pair_frequencies, random_init, spa_init
+from latentfit.core.mixture.merge_init import merge_down, merged_inits
 from latentfit.core.mixture.spa import factor_spa, naive_split, pair_log_likelihood
 from latentfit.core.multistart import Candidate, halve
 from latentfit.core.table.input import read_table
 
 
-def made(seed: int, n_rows: int = 300, gaps: float = 0.1) -> pd.DataFrame:
+def made(seed: int, n_rows: int = 300, missing: float = 0.1) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     hidden = rng.integers(3, size=n_rows)
     words = np.array(list("pqrst"), object)
@@ -26,7 +26,7 @@ def made(seed: int, n_rows: int = 300, gaps: float = 0.1) -> pd.DataFrame:
     for n in range(6):
         profile = rng.dirichlet(np.full(2 + n % 4, 0.5), size=3).cumsum(axis=1)
         codes = np.minimum((profile[hidden] < rng.random(n_rows)[:, None]).sum(axis=1), 1 + n % 4)
-        columns[f"c{n}"] = np.where(rng.random(n_rows) < gaps, None, words[codes])
+        columns[f"c{n}"] = np.where(rng.random(n_rows) < missing, None, words[codes])
     return pd.DataFrame(columns)
 
 
@@ -52,10 +52,10 @@ def test_permuted_rows_columns_and_categories(init: str) -> None:
 def test_neither_names_nor_order_of_columns_decide_the_naive_split(monkeypatch: pytest.MonkeyPatch) -> None:
     frame, found = made(3), []
 
-    def start(sample, counts, n_components, split, rng):  # type: ignore[no-untyped-def]
+    def init(sample, counts, n_components, split, rng):  # type: ignore[no-untyped-def]
         found.append({str(column.name) for column, left in zip(sample.table.columns, split, strict=True) if left})
 
-    monkeypatch.setattr("latentfit.core.mixture.init.spa_start", start)
+    monkeypatch.setattr("latentfit.core.mixture.init.spa_init", init)
     renamed = {f"c{n}": f"x{9 - n}" for n in range(6)}
     for one in (frame, frame[frame.columns[::-1]], frame.rename(columns=renamed)):
         sample = draw_sample(read_table(one), 1000, 0)
@@ -76,36 +76,36 @@ def test_same_bits_for_one_and_two_threads() -> None:
 def test_accelerated_em_rises_at_every_step(seed: int, smoothing: float) -> None:
     table = read_table(made(seed))
     steps = table_steps(table, 4, smoothing, 1)
-    start = random_start(table, 4, np.random.default_rng(seed))
-    fast = em(steps, start, max_iter=1_000, tol=1e-8, accelerate=True)
-    slow = em(steps, start, max_iter=1_000, tol=1e-8)
+    init = random_init(table, 4, np.random.default_rng(seed))
+    fast = em(steps, init, max_iter=1_000, tol=1e-8, accelerate=True)
+    slow = em(steps, init, max_iter=1_000, tol=1e-8)
     for run in (fast, slow):
         assert np.diff(run.path).min() >= -1e-9 * abs(run.objective)
         again = steps.e_step(run.params)
         assert steps.objective(run.params, again) == pytest.approx(run.objective, rel=1e-12)
-    short = em(steps, start, max_iter=3, tol=1e-8, accelerate=True)
+    short = em(steps, init, max_iter=3, tol=1e-8, accelerate=True)
     assert not short.converged
     assert short.n_iter == 3
 
 
 def test_going_on_is_climbing_at_once() -> None:
-    """A climb cut in rounds of whole leaps ends where an uncut one ends."""
+    """An EM run cut in rounds of whole extrapolations ends where an uncut one ends."""
     table = read_table(made(3))
     steps = table_steps(table, 3, 1.0, 1)
-    start = random_start(table, 3, np.random.default_rng(0))
-    cut = halve([Candidate("one", steps, start)], rounds=(4, 4), max_iter=40, tol=0.0, accelerate=True).refined
-    whole = em(steps, start, max_iter=40, tol=0.0, accelerate=True)
+    init = random_init(table, 3, np.random.default_rng(0))
+    cut = halve([Candidate("one", steps, init)], rounds=(4, 4), max_iter=40, tol=0.0, accelerate=True).refined
+    whole = em(steps, init, max_iter=40, tol=0.0, accelerate=True)
     assert cut.n_iter == whole.n_iter == 40
     assert cut.path == whole.path
 
 
-def test_halving_keeps_a_start_as_good_as_its_best_member() -> None:
+def test_halving_keeps_an_initialisation_as_good_as_its_best_member() -> None:
     table = read_table(made(4))
     sample = draw_sample(table, 20_000, 0)
     steps = table_steps(sample.table, 3, 1.0, 1)
     rng = np.random.default_rng(0)
-    starts = [*moment_starts(sample, 3, rng), *merged_starts(sample, 3, rng, 1)]
-    candidates = [Candidate(name, steps, start) for name, start in starts]
+    inits = [*moment_inits(sample, 3, rng), *merged_inits(sample, 3, rng, 1)]
+    candidates = [Candidate(name, steps, init) for name, init in inits]
     kept = halve(candidates, rounds=(4, 4, 8), max_iter=500, tol=1e-7, accelerate=True)
     assert set(kept.scores) == {candidate.name for candidate in candidates}
     best = max(em(steps, e.start, max_iter=500, tol=1e-7, accelerate=True).objective for e in candidates)
@@ -114,7 +114,7 @@ def test_halving_keeps_a_start_as_good_as_its_best_member() -> None:
 
 def test_quick_spa_is_near_the_exact_one_on_exact_moments() -> None:
     rng = np.random.default_rng(0)
-    truth = random_start(read_table(made(5, gaps=0.0)), 2, rng)
+    truth = random_init(read_table(made(5, missing=0.0)), 2, rng)
     counts = (truth.table * truth.weights) @ truth.table.T
     split = naive_split(6, 3)
     frequencies = pair_frequencies(counts, truth.first)
@@ -122,9 +122,9 @@ def test_quick_spa_is_near_the_exact_one_on_exact_moments() -> None:
     assert np.isfinite(pair_log_likelihood(counts, exact))
     assert np.allclose(exact.table, quick.table, atol=0.2)
     sample = draw_sample(read_table(made(5)), 20_000, 0)
-    start = spa_start(sample, sample.pairs, 20, naive_split(6, 3), rng)  # more classes than the moments can give
-    assert start.n_classes == 20
-    assert (start.table > 0).all()
+    init = spa_init(sample, sample.pairs, 20, naive_split(6, 3), rng)  # more classes than the moments can give
+    assert init.n_classes == 20
+    assert (init.table > 0).all()
 
 
 def test_merging_down_takes_the_cheapest_pair_each_time() -> None:

@@ -35,7 +35,7 @@ def test_counts_equal_their_twin_and_add():
     assert all(np.array_equal(a, b) for a, b in zip((halves[0] + halves[1]).counts, counts.counts, strict=True))
 
 
-def test_weights_are_copies_and_may_be_fractions():
+def test_weights_are_replicated_rows_and_may_be_fractions():
     weight = np.random.default_rng(1).integers(0, 3, 60).astype(float)
     table = small_table(0, weight)
     copies = table.take(np.repeat(np.arange(60), weight.astype(int)))
@@ -60,14 +60,14 @@ def test_the_objective_is_its_twin_and_never_rises(seed):
     table = small_table(seed)
     triples, marginals = count_table_triples(table).frequencies()
     problem = CoupledTriples(triples, marginals, table.first)
-    start = _random_factors(table.first, 4, rng)
+    init = _random_factors(table.first, 4, rng)
     twin = 0.0
     for (j, k, l), block in zip(triples, marginals, strict=True):
         for cell in np.ndindex(*block.shape):
-            rows = [start.table[table.first[n] + i] for n, i in zip((j, k, l), cell, strict=True)]
-            twin += (block[cell] - sum(start.weights * rows[0] * rows[1] * rows[2])) ** 2
-    assert problem.objective(start) == pytest.approx(twin, abs=1e-10)
-    run = alternate(problem, start, max_iter=30, tol=0.0)
+            rows = [init.table[table.first[n] + i] for n, i in zip((j, k, l), cell, strict=True)]
+            twin += (block[cell] - sum(init.weights * rows[0] * rows[1] * rows[2])) ** 2
+    assert problem.objective(init) == pytest.approx(twin, abs=1e-10)
+    run = alternate(problem, init, max_iter=30, tol=0.0)
     assert (np.diff(run.path) <= 1e-12).all()
     assert problem.objective(run.mixture) == pytest.approx(run.path[-1], abs=1e-10)
     found = factor_ctd(table, 4, rng=rng, max_iter=5)

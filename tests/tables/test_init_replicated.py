@@ -9,10 +9,10 @@ from latentfit import LatentClass
 from latentfit.core.em import em
 from latentfit.core.errors import DataError
 from latentfit.core.mixture.em import quasi_newton, table_steps
-from latentfit.core.mixture.init import random_start
+from latentfit.core.mixture.init import random_init
 from latentfit.core.multistart import Candidate, multistart
 from latentfit.core.table.input import read_table
-from latentfit.tables.init.multistart import FEWEST, MOST, n_init_for
+from latentfit.tables.init.multistart import MIN_INIT, MOST, n_init_for
 
 
 def interviews(draw: int) -> np.ndarray:
@@ -36,15 +36,15 @@ def test_every_seed_reaches_the_best_log_likelihood_known(n_classes: int) -> Non
     models = [LatentClass(n_classes, smoothing=0, random_state=seed, n_jobs=1).fit(rows) for seed in range(5)]
     table = read_table(rows)
     steps = table_steps(table, n_classes, 0.0, 1, rooted=True)
-    starts = (random_start(table, n_classes, np.random.default_rng(1_000 + k)) for k in range(40))
-    runs = (em(steps, start, max_iter=60, tol=0.0, accelerate=True) for start in starts)
+    inits = (random_init(table, n_classes, np.random.default_rng(1_000 + k)) for k in range(40))
+    runs = (em(steps, init, max_iter=60, tol=0.0, accelerate=True) for init in inits)
     best = max(quasi_newton(steps, run, 600, 1e-7).log_likelihood for run in runs)
     for model in models:
         assert model.converged_
         assert model.log_likelihood_ > best - 0.01
-        told = model.report_.quantities
-        assert told["n_init"] == 48
-        assert 1 <= told["n_reached_best"] <= told["n_final_runs"] <= 48
+        reported = model.report_.quantities
+        assert reported["n_init"] == 48
+        assert 1 <= reported["n_reached_best"] <= reported["n_final_runs"] <= 48
         assert any("the best log-likelihood was reached by" in note for note in model.report_.notes)
 
 
@@ -76,8 +76,8 @@ def test_the_number_of_initialisations_can_be_given() -> None:
 def test_more_initialisations_where_a_pass_is_cheap() -> None:
     small, large = read_table(interviews(0)), read_table(np.random.default_rng(0).integers(9, size=(20_000, 12)))
     assert n_init_for(small, 3) == MOST
-    assert FEWEST < n_init_for(large, 4) < MOST
-    assert n_init_for(large, 30) == FEWEST
+    assert MIN_INIT < n_init_for(large, 4) < MOST
+    assert n_init_for(large, 30) == MIN_INIT
     assert n_init_for(small, 1) == 1
 
 
@@ -85,7 +85,7 @@ def test_more_initialisations_where_a_pass_is_cheap() -> None:
 def test_quasi_newton_rises_from_where_em_stands_and_em_confirms_it(smoothing: float) -> None:
     table = read_table(interviews(2))
     steps = table_steps(table, 4, smoothing, 1, rooted=True)
-    before = em(steps, random_start(table, 4, np.random.default_rng(0)), max_iter=20, tol=0.0, accelerate=True)
+    before = em(steps, random_init(table, 4, np.random.default_rng(0)), max_iter=20, tol=0.0, accelerate=True)
     found = quasi_newton(steps, before, 400, 1e-5)
     assert found.path[: len(before.path)] == before.path
     assert np.diff(found.path).min() >= 0
@@ -103,11 +103,11 @@ def test_quasi_newton_rises_from_where_em_stands_and_em_confirms_it(smoothing: f
 def test_a_multi_start_counts_who_reached_the_best_and_runs_them_to_their_end() -> None:
     table = read_table(interviews(0))
     steps = table_steps(table, 2, 0.0, 1, rooted=True)
-    starts = [random_start(table, 2, np.random.default_rng(k)) for k in range(8)]
-    candidates = [Candidate(str(k), steps, start) for k, start in enumerate(starts)]
-    climb = {"max_iter": 500, "tol": 1e-6, "tail_gain": 0.003}
-    found = multistart(candidates, finish=lambda run, most: quasi_newton(steps, run, most, 3e-5), **climb)
-    alone = [em(steps, start, max_iter=3_000, tol=1e-12, accelerate=True).objective for start in starts]
+    inits = [random_init(table, 2, np.random.default_rng(k)) for k in range(8)]
+    candidates = [Candidate(str(k), steps, init) for k, init in enumerate(inits)]
+    em_options = {"max_iter": 500, "tol": 1e-6, "tail_gain": 0.003}
+    found = multistart(candidates, finish=lambda run, most: quasi_newton(steps, run, most, 3e-5), **em_options)
+    alone = [em(steps, init, max_iter=3_000, tol=1e-12, accelerate=True).objective for init in inits]
     assert found.refined.objective == pytest.approx(max(alone), abs=0.003)
     assert found.replication.objectives[0] == found.refined.objective
     assert found.replication.n_init == 8

@@ -1,4 +1,5 @@
-"""First latent classes of tables on tiny inputs: rows as starts, splits, triples; does the order of pairs matter?"""
+"""First latent classes of tables on tiny inputs: rows as initialisations, splits, triples; does the order of pairs
+matter?"""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ from latentfit.core.mixture.init import (
     fill_classes,
     in_name_order,
     marginal_table,
-    moment_starts,
+    moment_inits,
     naive_spa,
     one_hot_rows,
     pair_frequencies,
-    random_start,
+    random_init,
+    randomly_assigned_rows,
     rows_as_seeds,
     searched_spa,
-    shared_rows,
     soften,
-    spa_start,
+    spa_init,
     spectral_clusters,
     spread_rows,
 )
@@ -58,7 +59,7 @@ GAP = 255
 
 
 def table(weighted=True):
-    """Six rows, columns of 2, 3 and 2 categories, two gaps."""
+    """Six rows, columns of 2, 3 and 2 categories, two missing values."""
     codes = np.array([[0, 2, 1], [1, 0, 0], [0, GAP, 1], [1, 1, GAP], [0, 2, 0], [1, 0, 1]], np.uint8)
     columns = tuple(Column(name, np.arange(size)) for name, size in (("a", 2), ("b", 3), ("c", 2)))
     weight = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 2.0]) if weighted else None
@@ -105,7 +106,7 @@ def test_a_view_holds_as_many_rows_as_memory_allows(monkeypatch):
     monkeypatch.setattr(row_starts, "DENSE_ROWS", 1000)
     monkeypatch.setattr(row_starts, "DENSE_CELLS", 8)
     assert len(RowView(many).one_hot) == 50  # never fewer than fifty
-    monkeypatch.setattr(row_starts, "DENSE_CELLS", 275)  # five cells a row
+    monkeypatch.setattr(row_starts, "DENSE_CELLS", 275)  # five cells per row
     assert len(RowView(many).one_hot) == 55
 
 
@@ -115,9 +116,9 @@ def test_the_embedding_is_that_of_correspondence_analysis(monkeypatch, common):
     made = table()
     view = RowView(made)
     X = literal_one_hot(made) / np.sqrt(view.marginals)
-    share = made.row_weight / made.row_weight.sum()
-    mean = sum(share[i] * X[i] for i in range(6))
-    spread = sum(share[i] * np.outer(X[i] - mean, X[i] - mean) for i in range(6))
+    proportion = made.row_weight / made.row_weight.sum()
+    mean = sum(proportion[i] * X[i] for i in range(6))
+    spread = sum(proportion[i] * np.outer(X[i] - mean, X[i] - mean) for i in range(6))
     vectors = np.linalg.eigh(spread)[1][:, ::-1][:, :3]
     found = view.embedded(3)
     assert found.shape == (6, 3)
@@ -128,7 +129,7 @@ def test_the_embedding_is_that_of_correspondence_analysis(monkeypatch, common):
 # ------------------------------------------------------------------ classes around rows
 
 
-class Told:
+class Reported:
     """A generator that says what it is told."""
 
     def __init__(self, randoms):
@@ -138,16 +139,16 @@ class Told:
         return self._randoms.pop(0)
 
 
-def test_positions_are_drawn_by_their_chance():
-    chance = np.array([0.0, 1.0, 3.0, 0.0])
+def test_positions_are_drawn_by_their_probability():
+    probability = np.array([0.0, 1.0, 3.0, 0.0])
     for value, want in ((0.0, 1), (0.24, 1), (0.26, 2), (0.999, 2)):
-        assert row_starts._draw(chance, np.ones(4), Told([value])) == want
-    assert row_starts._draw(np.zeros(4), np.array([1.0, 1, 1, 1]), Told([0.6])) == 2  # none left: by weight
-    assert row_starts._draw(chance, np.ones(4), Told([1.0])) == 3  # rounding never runs over the end
+        assert row_starts._draw(probability, np.ones(4), Reported([value])) == want
+    assert row_starts._draw(np.zeros(4), np.array([1.0, 1, 1, 1]), Reported([0.6])) == 2  # none left: by weight
+    assert row_starts._draw(probability, np.ones(4), Reported([1.0])) == 3  # rounding never runs over the end
 
 
 def around(view, rows):
-    """.2 marginals + .8 what the row says, a gap says the marginals."""
+    """.2 marginals + .8 what the row says, a missing value takes the marginals."""
     out = np.zeros((7, len(rows)))
     for f, row in enumerate(rows):
         for n, code in enumerate(row):
@@ -161,14 +162,14 @@ def around(view, rows):
 
 def test_spread_rows_are_far_apart_and_classes_lean_to_them():
     view = RowView(table())
-    # first by weight: .25 of 10 is row 1; then by (share of cells that differ)² · weight
+    # first by weight: .25 of 10 is row 1; then by (proportion of cells that differ)² · weight
     rows = view.sample.codes
     first = 1
     apart = np.array([1 - np.mean([a == b for a, b in zip(row, rows[first], strict=True) if a != GAP]) for row in rows])
-    chance = np.cumsum(apart**2 * view.weight)
+    probability = np.cumsum(apart**2 * view.weight)
     for value in (0.01, 0.3, 0.5, 0.7, 0.99):
-        second = int(np.searchsorted(chance, value * chance[-1], side="right"))
-        found = spread_rows(view, 2, Told([0.25, value]))
+        second = int(np.searchsorted(probability, value * probability[-1], side="right"))
+        found = spread_rows(view, 2, Reported([0.25, value]))
         np.testing.assert_allclose(found.table, around(view, rows[[first, second]]))
         np.testing.assert_allclose(found.weights, 0.5)
 
@@ -176,7 +177,7 @@ def test_spread_rows_are_far_apart_and_classes_lean_to_them():
 def test_rows_far_from_all_seeds_before_are_next():
     view = RowView(table())
     rows = view.sample.codes
-    draws = Told([0.25, 0.3, 0.4])
+    draws = Reported([0.25, 0.3, 0.4])
     found = spread_rows(view, 3, draws)
     seeds = [1]
     for value in (0.3, 0.4):
@@ -184,8 +185,8 @@ def test_rows_far_from_all_seeds_before_are_next():
             min(1 - np.mean([a == b for a, b in zip(row, rows[s], strict=True) if a != GAP]) for s in seeds)
             for row in rows
         ]
-        chance = np.cumsum(np.square(near) * view.weight)
-        seeds.append(int(np.searchsorted(chance, value * chance[-1], side="right")))
+        probability = np.cumsum(np.square(near) * view.weight)
+        seeds.append(int(np.searchsorted(probability, value * probability[-1], side="right")))
     np.testing.assert_allclose(found.table, around(view, rows[seeds]))
 
 
@@ -208,22 +209,25 @@ def test_classes_that_are_lacking_are_taken_from_rows():
     np.testing.assert_allclose(found.weights, np.array([0.3, 0.7, 0.2, 0.2, 0.2]) / 1.6)  # three fifths for three
 
 
-def softened(view, shares):
+def softened(view, proportions):
     """Counts of the rows' shares and one row of marginals a class; a tenth of marginals and of even weights."""
     one_hot = literal_one_hot(view.sample)
-    counts = one_hot.T @ shares + view.marginals[:, None]
+    counts = one_hot.T @ proportions + view.marginals[:, None]
     for begin, end in ((0, 2), (2, 5), (5, 7)):
         counts[begin:end] /= counts[begin:end].sum(axis=0)
-    totals = shares.sum(axis=0) + 1
-    weights = totals / totals.sum() + 0.1 / shares.shape[1]
+    totals = proportions.sum(axis=0) + 1
+    weights = totals / totals.sum() + 0.1 / proportions.shape[1]
     return weights / weights.sum(), 0.9 * counts + 0.1 * view.marginals[:, None]
 
 
 def test_shared_rows_are_divided_by_their_weight():
     view = RowView(table())
-    found = shared_rows(view, 3, np.random.default_rng(4))
-    shares = np.random.default_rng(4).dirichlet(np.full(3, row_starts.SHARING), size=6) * view.weight[:, None]
-    weights, want = softened(view, shares)
+    found = randomly_assigned_rows(view, 3, np.random.default_rng(4))
+    proportions = (
+        np.random.default_rng(4).dirichlet(np.full(3, row_starts.MEMBERSHIP_CONCENTRATION), size=6)
+        * view.weight[:, None]
+    )
+    weights, want = softened(view, proportions)
     np.testing.assert_allclose(found.weights, weights)
     np.testing.assert_allclose(found.table, want)
 
@@ -240,11 +244,14 @@ def test_spectral_clusters_are_those_of_weighted_k_means(K):
     centres = points[seeds]
     for _ in range(5):
         near = [int(np.argmin([np.sum((p - c) ** 2) for c in centres])) for p in points]
-        shares = np.array([[view.weight[i] * (near[i] == c) for c in range(K)] for i in range(40)])
+        proportions = np.array([[view.weight[i] * (near[i] == c) for c in range(K)] for i in range(40)])
         centres = np.array(
-            [shares[:, c] @ points / shares[:, c].sum() if shares[:, c].any() else centres[c] for c in range(K)]
+            [
+                proportions[:, c] @ points / proportions[:, c].sum() if proportions[:, c].any() else centres[c]
+                for c in range(K)
+            ]
         )
-    weights, want = softened(view, shares)
+    weights, want = softened(view, proportions)
     np.testing.assert_allclose(found.table, want)
     np.testing.assert_allclose(found.weights, weights)
 
@@ -252,13 +259,13 @@ def test_spectral_clusters_are_those_of_weighted_k_means(K):
 def test_seeds_of_k_means_are_drawn_by_squared_distance_and_weight():
     points, weight = np.array([[0.0], [1.0], [4.0]]), np.array([1.0, 2.0, 1.0])
     # from point 0: 0, 1·2, 16·1 of 18
-    assert row_starts._spread_points(points, weight, 2, Told([0.1, 0.1])) == [0, 1]
-    assert row_starts._spread_points(points, weight, 2, Told([0.1, 0.12])) == [0, 2]
+    assert row_starts._spread_points(points, weight, 2, Reported([0.1, 0.1])) == [0, 1]
+    assert row_starts._spread_points(points, weight, 2, Reported([0.1, 0.12])) == [0, 2]
     # then the distances to the nearest: 0, 1·2, 0
-    assert row_starts._spread_points(points, weight, 3, Told([0.1, 0.12, 0.9])) == [0, 2, 1]
+    assert row_starts._spread_points(points, weight, 3, Reported([0.1, 0.12, 0.9])) == [0, 2, 1]
 
 
-def test_a_start_is_softened_by_a_tenth():
+def test_an_initialisation_is_softened_by_a_tenth():
     made = Mixture(np.array([1.0, 0.0]), np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 2], np.int32))
     found = soften(made, np.array([0.25, 0.75]))
     np.testing.assert_allclose(found.table, [[0.925, 0.025], [0.075, 0.975]])
@@ -314,23 +321,23 @@ def test_frequencies_of_pairs_are_over_the_rows_that_show_both():
     assert not nothing.any()
 
 
-def test_starts_from_moments_need_two_columns_and_few_categories(monkeypatch):
+def test_initialisations_from_moments_need_two_columns_and_few_categories(monkeypatch):
     made = table()
     sample = Sample(made, np.arange(7), True)
-    assert [name for name, _ in moment_starts(sample, 2, np.random.default_rng(0))] == ["spa", "spectral"]
-    monkeypatch.setattr(table_pool, "MOST_CELLS", 7)
-    assert len(list(moment_starts(sample, 2, np.random.default_rng(0)))) == 2
-    monkeypatch.setattr(table_pool, "MOST_CELLS", 6)
-    assert not list(moment_starts(sample, 2, np.random.default_rng(0)))
+    assert [name for name, _ in moment_inits(sample, 2, np.random.default_rng(0))] == ["spa", "spectral"]
+    monkeypatch.setattr(table_pool, "MAX_CELLS", 7)
+    assert len(list(moment_inits(sample, 2, np.random.default_rng(0)))) == 2
+    monkeypatch.setattr(table_pool, "MAX_CELLS", 6)
+    assert not list(moment_inits(sample, 2, np.random.default_rng(0)))
     alone = Table(made.codes[:, :1], made.columns[:1])
-    assert not list(moment_starts(Sample(alone, np.arange(2), True), 2, np.random.default_rng(0)))
+    assert not list(moment_inits(Sample(alone, np.arange(2), True), 2, np.random.default_rng(0)))
 
 
 def test_halves_that_never_meet_start_from_rows():
     codes = np.array([[0, GAP], [1, GAP], [GAP, 0], [GAP, 1]], np.uint8)
     apart = Table(codes, (Column("a", np.arange(2)), Column("b", np.arange(2))))
     sample = Sample(apart, np.arange(4), True)
-    found = spa_start(sample, sample.pairs, 2, np.array([True, False]), np.random.default_rng(0))
+    found = spa_init(sample, sample.pairs, 2, np.array([True, False]), np.random.default_rng(0))
     np.testing.assert_allclose(found.table, rows_as_seeds(sample.view, 2, np.random.default_rng(0)).table)
 
 
@@ -338,11 +345,11 @@ def test_the_naive_split_is_the_wider_half_and_the_likeliest_is_searched(monkeyp
     sample = Sample(table(), np.arange(7), True)
     asked = []
 
-    def start(sample, counts, n_components, split, rng):
+    def init(sample, counts, n_components, split, rng):
         asked.append(split.tolist())
         return len(asked) - 1
 
-    monkeypatch.setattr(table_pool, "spa_start", start)
+    monkeypatch.setattr(table_pool, "spa_init", init)
     naive_spa(sample, sample.pairs, 2, np.random.default_rng(0))
     sizes = np.diff(sample.table.first)  # 2, 3, 2
     assert (sum(asked[0]), asked[0][int(sizes.argmax())]) == (2, True)  # two of three
@@ -356,7 +363,7 @@ def test_the_naive_split_is_the_wider_half_and_the_likeliest_is_searched(monkeyp
 def test_random_starts_are_even_on_the_simplex():
     made = table()
     rng = np.random.default_rng(0)
-    tables = np.array([random_start(made, 2, rng).table for _ in range(4000)])
+    tables = np.array([random_init(made, 2, rng).table for _ in range(4000)])
     for begin, end in ((0, 2), (2, 5), (5, 7)):
         np.testing.assert_allclose(tables[:, begin:end].sum(axis=1), 1.0)
         np.testing.assert_allclose(tables[:, begin:end].mean(axis=(0, 2)), 1 / (end - begin), atol=0.02)
@@ -500,17 +507,17 @@ def test_points_go_onto_the_nearest_of_the_simplex():
     )
 
 
-def test_inner_steps_never_leave_a_start_for_something_worse(monkeypatch):
+def test_inner_steps_never_leave_an_initial_point_for_something_worse(monkeypatch):
     G, V = np.diag([2.0, 1.0]), np.array([[1.0, 0.2], [0.1, 0.9]])
-    start = np.array([[0.5, 0.5], [0.5, 0.5]])
-    found = ctd.coupled_least_squares(G, V, start)
+    init = np.array([[0.5, 0.5], [0.5, 0.5]])
+    found = ctd.coupled_least_squares(G, V, init)
     grid = np.linspace(0, 1, 2001)
     for row in range(2):
         values = [G[row, row] * (a**2 + (1 - a) ** 2) - 2 * (a * V[row, 0] + (1 - a) * V[row, 1]) for a in grid]
         assert found[row, 0] == pytest.approx(grid[int(np.argmin(values))], abs=1e-3)
-    np.testing.assert_array_equal(ctd.coupled_least_squares(np.zeros((2, 2)), V, start), start)
-    monkeypatch.setattr(ctd, "_value", lambda gram, target, point: 0.0 if point is start else 1.0)
-    assert ctd.coupled_least_squares(G, V, start) is start
+    np.testing.assert_array_equal(ctd.coupled_least_squares(np.zeros((2, 2)), V, init), init)
+    monkeypatch.setattr(ctd, "_value", lambda gram, target, point: 0.0 if point is init else 1.0)
+    assert ctd.coupled_least_squares(G, V, init) is init
 
 
 def test_inner_steps_are_those_of_the_accelerated_gradient(monkeypatch):

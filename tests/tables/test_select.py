@@ -11,7 +11,7 @@ from latentfit.tables.select import FOLDS, cell_folds
 
 
 def made(n_classes: int, seed: int, n_columns: int = 6) -> pd.DataFrame:
-    """Few columns of few categories: hundreds of rows, dozens of patterns."""
+    """Few columns of few categories: hundreds of rows, dozens of unique rows."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(n_classes, size=600)
     profiles = np.random.default_rng(100 + seed).dirichlet(np.full(3, 0.4), size=(n_columns, n_classes))
@@ -19,7 +19,7 @@ def made(n_classes: int, seed: int, n_columns: int = 6) -> pd.DataFrame:
     return pd.DataFrame({f"q{n}": np.array(list("abc"), object)[column] for n, column in enumerate(codes)})
 
 
-def test_classes_of_tables_with_few_patterns_are_found() -> None:
+def test_classes_of_tables_with_few_unique_rows_are_found() -> None:
     truth = [n for n in (1, 2, 3) for _ in range(4)]
     by_bic, by_heldout = (
         [LatentClass(select=select).fit(made(n, seed)).n_components_ for n in (1, 2, 3) for seed in range(4)]
@@ -76,7 +76,7 @@ def test_the_smallest_number_within_one_standard_error_of_the_best_is_taken() ->
 
 
 def test_every_cell_is_hidden_once_and_row_by_row() -> None:
-    table = read_table(made(1, 0, n_columns=3))  # 27 patterns at most
+    table = read_table(made(1, 0, n_columns=3))  # 27 unique rows at most
     rows, few, folds = cell_folds(table)
     assert few is table
     assert len(rows.weight) == 600

@@ -55,7 +55,7 @@ def cluster(
     reading: Reading, max_iter: int | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
-    """Clusters of rows of 0/1, true/false or yes/no, gaps allowed; how many there are is found.
+    """Clusters of rows of 0/1, true/false or yes/no, missing values allowed; how many there are is found.
 
     Beside clusters.csv and frequencies.csv it writes purity.csv (is each cluster pure?) and path.csv (every number
     of clusters by every criterion).
@@ -68,7 +68,7 @@ def cluster(
     from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
     from latentfit.core.estimator import model_state
 
-    talk, kept = Terminal(quiet), keeping(checkpoint, resume)
+    console, checkpoint_options = Terminal(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = BernoulliMixture(
         components,
@@ -85,10 +85,10 @@ def cluster(
     )
     with settings():
         model._check_settings()
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     source = RowFiles(files, id_, weights, cache, streamed, reading)
-    rows = fit_rows(model, source, "clusters", partial(_found, model), results, kept)
-    with talk.doing("examining"):
+    rows = fit_rows(model, source, "clusters", partial(_found, model), results, checkpoint_options)
+    with console.doing("examining"):
         frequencies, purity, _ = model.intervals(), model.purity_, model.report_
     for stem, frame in (("frequencies", frequencies), ("purity", purity), ("path", model.path_)):
         results.batches(stem, [frame])
@@ -108,16 +108,16 @@ def cluster(
         f"(evidence asks for {chosen['statistical']}{more}, practical {chosen['practical']})"
     )
     page = partial(results.report, model, summary, input=None if rows is None else rows.data)
-    seen = partial(show, model, talk)
+    seen = partial(show, model, console)
     return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _found(model: BernoulliMixture, data: Any) -> dict[str, Any]:
-    beliefs = model.predict_proba(data)
-    return {"cluster": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
+    probabilities = model.predict_proba(data)
+    return {"cluster": probabilities.argmax(axis=1), "probability": probabilities.max(axis=1)}
 
 
-def show(model: BernoulliMixture, talk: Terminal) -> None:
+def show(model: BernoulliMixture, console: Terminal) -> None:
     """The clusters with what sets them apart, and how pure each is."""
     purity = model.purity_.to_pydict()
     apart = model.frequencies_ - model.weights_ @ model.frequencies_
@@ -128,4 +128,4 @@ def show(model: BernoulliMixture, talk: Terminal) -> None:
         test = "flagged" if purity["flagged"][k] else "pure" if purity["p_value"][k] == purity["p_value"][k] else "-"
         rows.append([str(k), f"{model.weights_[k]:.1%}", test, f"{purity['impurity'][k]:.1%}", typical])
     title = "clusters" if len(rows) == model.n_components_ else f"heaviest {SHOWN} of {model.n_components_} clusters"
-    talk.table(title, ["cluster", "weight", "test", "impurity", "furthest from the rest"], rows)
+    console.table(title, ["cluster", "weight", "test", "impurity", "furthest from the rest"], rows)

@@ -1,8 +1,9 @@
-"""Whatever holds yes/no data → `Table` of two-category columns: 0 and 1, true and false, yes and no, with gaps.
+"""Whatever holds yes/no data → `Table` of two-category columns: 0 and 1, true and false, yes and no, with missing
+values.
 
 A column may use any of these spellings (any case); numbers are cut at a threshold when one is given. Two other values,
-such as the codes 1 and 2 of a survey, are no and yes in their order, which is told. A column that is always 0 or always
-1 is kept: it belongs to every cluster alike. Category 1 is what frequencies count.
+such as the codes 1 and 2 of a survey, are no and yes in their order, which a warning reports. A column that is always
+0 or always 1 is kept: it belongs to every cluster alike. Category 1 is what frequencies count.
 """
 
 from __future__ import annotations
@@ -27,7 +28,20 @@ from latentfit.core.table.input import code_table, pick_known
 from latentfit.core.table.table import Column, Table
 from latentfit.core.table.weights import WeightType
 
-WORDS = {"0": 0, "0.0": 0, "false": 0, "f": 0, "no": 0, "n": 0, "1": 1, "1.0": 1, "true": 1, "t": 1, "yes": 1, "y": 1}
+SPELLINGS = {
+    "0": 0,
+    "0.0": 0,
+    "false": 0,
+    "f": 0,
+    "no": 0,
+    "n": 0,
+    "1": 1,
+    "1.0": 1,
+    "true": 1,
+    "t": 1,
+    "yes": 1,
+    "y": 1,
+}
 """Spellings of no and yes, in lower case."""
 UNKNOWN = ("", "?", ".", "-")
 """Words beside which another one is no pair: they mean that nothing is known."""
@@ -35,7 +49,7 @@ TWO_OF_ONE_SPELLED = (["1", "2"], ["-1", "1"], ["f", "m"])
 """Pairs, in their order, of which one is such a spelling and means something else here."""
 SHOWN = 3
 """Columns that a note lists."""
-MOST_SHOWN = 6
+MAX_SHOWN = 6
 """Values of a column that a message lists."""
 
 
@@ -62,7 +76,7 @@ def read_binary(
 
     table = code_table(data, code, sample_weight, weight_type, group)
     if columns is None:
-        tell_pairs(table.columns)
+        warn_recoded_pairs(table.columns)
     return table
 
 
@@ -95,15 +109,15 @@ class LearnYesNo:
     def check(self, names: Sequence[str | int]) -> None:
         """Any columns will do."""
 
-    def __call__(self, words: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
-        codes, pair = _yes_no(words, name, self.binarize, None)
+    def __call__(self, values: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
+        codes, pair = _yes_no(values, name, self.binarize, None)
         return codes, Column(name, pair if (codes >= 0).any() else pair[:0])
 
-    def tell(self, columns: Sequence[Column]) -> None:
-        tell_pairs(columns)
+    def warn(self, columns: Sequence[Column]) -> None:
+        warn_recoded_pairs(columns)
 
 
-def tell_pairs(columns: Sequence[Column]) -> None:
+def warn_recoded_pairs(columns: Sequence[Column]) -> None:
     """Say which of two values counts as yes where they are not spellings of no and yes."""
     pairs = [one for one in columns if one.size == 2 and not _is_plain(one.categories)]
     if pairs:
@@ -136,7 +150,8 @@ def _yes_no(
     rows: NDArray[np.intp] | None,
     known: Names | None = None,
 ) -> tuple[NDArray[np.int32], Names]:
-    """Codes 0, 1 and -1 for a gap, and the two values; anything else is refused, with its row where rows are known.
+    """Codes 0, 1 and -1 for a missing value, and the two values; anything else is refused, with its row where rows are
+    known.
 
     `known` are the two values of a fitted model's column.
     """
@@ -150,79 +165,86 @@ def _yes_no(
         )
     if binarize is not None:
         return _cut(array, name, binarize, rows), np.arange(2)
-    codes, words = encode(array, f"{name!r}")
+    codes, categories = encode(array, f"{name!r}")
     pair = np.arange(2) if known is None or _is_plain(known) else known
-    if known is None and _are_two(words):
-        pair = words if _in_order(words) else words[::-1]
+    if known is None and _are_two(categories):
+        pair = categories if _in_order(categories) else categories[::-1]
     if _is_plain(pair):
-        meaning = np.array([*(WORDS.get(str(word).strip().lower(), 2) for word in words.tolist()), -1], np.int32)
+        meaning = np.array(
+            [*(SPELLINGS.get(str(category).strip().lower(), 2) for category in categories.tolist()), -1], np.int32
+        )
     else:
-        place_of = match(words, pair, f"{name!r}")
+        place_of = match(categories, pair, f"{name!r}")
         meaning = np.append(np.where(place_of < 0, 2, place_of), -1).astype(np.int32)
     found = meaning[codes]
     if (found > 1).any():
-        raise _third_value(name, words, codes, int((found > 1).argmax()), rows, known)
+        raise _third_value(name, categories, codes, int((found > 1).argmax()), rows, known)
     return found, pair
 
 
-def _are_two(words: Names) -> bool:
+def _are_two(categories: Names) -> bool:
     """Whether a column's values are two that mean no and yes without spelling it.
 
     One known spelling beside another value is a code for what is not known (0 and 9, yes and ?), unless it is 1 and 2,
     -1 and 1, or f and m.
     """
-    if len(words) != 2:
+    if len(categories) != 2:
         return False
-    if any(is_gap_word(word) or str(word).strip() in UNKNOWN for word in words.tolist()):
+    if any(is_gap_word(category) or str(category).strip() in UNKNOWN for category in categories.tolist()):
         return False
-    spelled = [str(word).strip().lower() for word in words.tolist()]
-    return not any(word in WORDS for word in spelled) or spelled in TWO_OF_ONE_SPELLED
+    spelled = [str(category).strip().lower() for category in categories.tolist()]
+    return not any(category in SPELLINGS for category in spelled) or spelled in TWO_OF_ONE_SPELLED
 
 
-def _in_order(words: Names) -> bool:
+def _in_order(categories: Names) -> bool:
     """Whether two values stand in order: text that spells numbers by its value ('2' before '10'), as in a file."""
     try:
-        low, high = (float(word) for word in words.tolist())
+        low, high = (float(category) for category in categories.tolist())
     except (TypeError, ValueError):
         return True
     return low <= high
 
 
 def _third_value(
-    name: str | int, words: Names, codes: NDArray[np.int32], at: int, rows: NDArray[np.intp] | None, known: Names | None
+    name: str | int,
+    categories: Names,
+    codes: NDArray[np.int32],
+    at: int,
+    rows: NDArray[np.intp] | None,
+    known: Names | None,
 ) -> DataError:
     """The sentence for a column with values that cannot be no and yes, or are not those of a fitted model (`known`)."""
-    value, place, said = plain(words[codes[at]]), _place(rows, at), quote(str(name))
+    value, place, said = plain(categories[codes[at]]), _place(rows, at), quote(str(name))
     if known is not None and not _is_plain(known):
-        two = " and ".join(repr(plain(word)) for word in known)
+        two = " and ".join(repr(plain(category)) for category in known)
         return DataError(
             f"column {name!r} holds {value!r}{place}, and the model knows {two} there; write its cells as when the "
             "model was fitted, or leave the cell empty if nothing is known"
         )
-    if known is None and len(words) == 1:
+    if known is None and len(categories) == 1:
         return DataError(
             f"column {name!r} holds {value!r} alone, which says neither yes nor no; leave the column out "
             f"(--drop {said}), or recode it as 0/1"
         )
-    spelled = [plain(word) for word in words if str(word).strip().lower() in WORDS]
-    if known is None and len(words) == 2 and len(spelled) == 1:
-        means = "yes" if WORDS[str(spelled[0]).strip().lower()] else "no"
+    spelled = [plain(category) for category in categories if str(category).strip().lower() in SPELLINGS]
+    if known is None and len(categories) == 2 and len(spelled) == 1:
+        means = "yes" if SPELLINGS[str(spelled[0]).strip().lower()] else "no"
         return DataError(
             f"column {name!r} holds {value!r}{place} beside {spelled[0]!r}, which means {means}; recode the two as 0/1 "
             f"if they are no and yes, leave the cell empty if nothing is known (--missing {quote(str(value))}), or "
             f"drop the column (--drop {said})"
         )
-    if len(words) > MOST_SHOWN:
-        cure = f"give --id {said} if it names the rows, --drop {said} to leave it out,"
-        listed = f"{len(words):,} values"
+    if len(categories) > MAX_SHOWN:
+        suggestion = f"give --id {said} if it names the rows, --drop {said} to leave it out,"
+        listed = f"{len(categories):,} values"
     else:
-        listed = ", ".join(repr(plain(word)) for word in words)
+        listed = ", ".join(repr(plain(category)) for category in categories)
         unknown = f"(--missing {quote(str(value))})"
-        cure = f"leave the cell empty if nothing is known {unknown}, drop the column (--drop {said}),"
+        suggestion = f"leave the cell empty if nothing is known {unknown}, drop the column (--drop {said}),"
     return DataError(
         f"column {name!r} holds {value!r}{place} ({listed} in all), and clusters are made of columns with two values, "
-        f"such as 0/1, yes/no or 1/2; {cure} binarize= (--binarize) to cut numbers at a threshold, or use LatentClass "
-        "(latentfit table) for categories"
+        f"such as 0/1, yes/no or 1/2; {suggestion} binarize= (--binarize) to cut numbers at a threshold, or use "
+        "LatentClass (latentfit table) for categories"
     )
 
 
@@ -232,7 +254,7 @@ def _place(rows: NDArray[np.intp] | None, at: int) -> str:
 
 def _cut(array: Any, name: str | int, threshold: float, rows: NDArray[np.intp] | None) -> NDArray[np.int32]:
     if not np.isfinite(threshold):
-        raise DataError(f"binarize={threshold} is no threshold; give a finite number, such as 0.5")
+        raise DataError(f"binarize must be a finite number, got {threshold}; give a threshold such as 0.5")
     advice = f"leave the column out, for it cannot be cut at {threshold:g}"
     numbers = as_numbers(array, f"column {name!r}", advice, place=partial(_place, rows))
     return np.where(np.isnan(numbers), -1, numbers > threshold).astype(np.int32)

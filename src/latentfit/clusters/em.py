@@ -8,14 +8,14 @@ The rule of inclusion is about the complete row: it is in the table when at leas
 not. Let A be the probability of what a row shows (a sum over clusters, columns that are missing left out). Then
 
     a row that shows a 1                    A / (1 − P0)
-    a row that shows zeros and gaps alone   (A − P0) / (1 − P0), for one of the missing cells must be 1
+    a row that shows zeros and missing values alone   (A − P0) / (1 − P0), for one of the missing cells must be 1
     a row that shows zeros alone            impossible, and refused
 
 EM with the rows that were never recorded as missing data, N P0 / (1 − P0) of them expected beside N rows. They are all
-alike, so an E-step adds their statistics at once, whatever engine walks the others. Rows of zeros and gaps are counted
-by the engine as rows that show zeros; since E[·| A, not all 0] = (A E[·| A] − P0 E[·| all 0]) / (A − P0), their share
-of all-zero rows is taken off afterwards, missing cells filled by their expectation. They are few different ones: which
-cells are missing is all that tells them apart.
+alike, so an E-step adds their statistics at once, whatever engine walks the others. Rows of zeros and missing values
+are counted by the engine as rows that show zeros; since E[·| A, not all 0] = (A E[·| A] − P0 E[·| all 0]) / (A − P0),
+their share of all-zero rows is taken off afterwards, missing cells filled by their expectation. They are few different
+ones: which cells are missing is all that tells them apart.
 
 Paper     Dempster, Laird & Rubin 1977, section 4.2 (truncation as missing data); latent classes in capture-recapture:
           Agresti 1994
@@ -26,7 +26,7 @@ Differs   the truncation is that of the complete row; cells are missing at rando
 Symbols   here          shape    meaning
           log_zero      (K,)     log w_k Π_n (1 − p_kn)
           log_p0        —        log P0
-          missing       (P, L)   different rows of zeros and gaps: which cells are missing
+          missing       (P, L)   different rows of zeros and missing values: which cells are missing
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from latentfit.engine.memory import Sums
 
 LEAST = 1e-12
 """Smallest 1 − P0 and 1 − P0 / A: beyond it nearly nothing would ever be recorded."""
-MOST_UNSEEN = 10.0
+MAX_UNSEEN = 10.0
 """Rows never recorded that `completed` adds, in multiples of those that were."""
 
 
 @dataclass(frozen=True)
 class BlankRows:
-    """The different rows that show zeros and gaps alone: their missing cells (P, L) and weights (P,)."""
+    """The different rows that show zeros and missing values alone: their missing cells (P, L) and weights (P,)."""
 
     missing: NDArray[np.bool_]
     weight: Floats
@@ -65,18 +65,18 @@ class BlankRows:
         weights, impossible = [np.zeros(0)], False
         for block in table.blocks():
             blank = ~(block.codes == 1).any(axis=1)
-            gaps = block.codes[blank] > 1
-            impossible |= bool((~gaps.any(axis=1)).any())
-            masks.append(gaps)
+            missing_mask = block.codes[blank] > 1
+            impossible |= bool((~missing_mask.any(axis=1)).any())
+            masks.append(missing_mask)
             weights.append(block.each_weight()[blank])
         if impossible:
             raise DataError(
                 "truncated=True says that rows of zeros alone are never recorded, and the table has such rows; leave "
                 "them out, or fit with truncated=False"
             )
-        patterns, at = np.unique(np.concatenate(masks), axis=0, return_inverse=True)
-        weight = np.bincount(at.reshape(-1), np.concatenate(weights), minlength=len(patterns)).astype(np.float64)
-        return cls(patterns, weight)
+        unique_rows, at = np.unique(np.concatenate(masks), axis=0, return_inverse=True)
+        weight = np.bincount(at.reshape(-1), np.concatenate(weights), minlength=len(unique_rows)).astype(np.float64)
+        return cls(unique_rows, weight)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class _Zero:
         return float(np.exp(self.log_p0 - self.log_seen))
 
     def blank(self, mixture: Mixture, missing: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
-        """Of rows that show zeros and gaps: posterior (P, K) as such, log (1 − P0/A) and P0/(A − P0) (P,)."""
+        """Of rows that show zeros and missing values: posterior (P, K) as such, log (1 − P0/A) and P0/(A − P0) (P,)."""
         log_a = mixture.log_weights() + (~missing).astype(np.float64) @ self.log_no
         log_sum = logsumexp(log_a, axis=1)
         left = np.maximum(-np.expm1(np.minimum(self.log_p0 - log_sum, 0.0)), LEAST)
@@ -148,16 +148,16 @@ def truncated_sums(plain: Sums, mixture: Mixture, blank: BlankRows) -> Truncated
     zero = _Zero.of(mixture)
     posterior, log_left, excess = zero.blank(mixture, blank.missing)
     n_rows = float(plain.totals.sum())
-    # rows of zeros and gaps: (1 + c) times as they are, less c all-zero rows, c = P0 / (A − P0)
+    # rows of zeros and missing values: (1 + c) times as they are, less c all-zero rows, c = P0 / (A − P0)
     extra = (blank.weight * excess)[:, None] * posterior
     filled = (blank.weight * (1 + excess))[:, None] * posterior  # missing cells are filled by their expectation
     unseen = (n_rows * zero.odds - float((blank.weight * excess).sum())) * zero.posterior
     totals = plain.totals + extra.sum(axis=0) + unseen
     table = plain.table.copy()
     missing = blank.missing.astype(np.float64)
-    in_gaps = missing.T @ filled  # (L, K)
-    table[0::2] += (1 - missing).T @ extra + in_gaps * mixture.table[0::2] + unseen
-    table[1::2] += in_gaps * mixture.table[1::2]
+    in_missing = missing.T @ filled  # (L, K)
+    table[0::2] += (1 - missing).T @ extra + in_missing * mixture.table[0::2] + unseen
+    table[1::2] += in_missing * mixture.table[1::2]
     log_likelihood = plain.log_likelihood + float(blank.weight @ log_left) - n_rows * zero.log_seen
     truly = _without_zero(posterior, excess, zero.posterior)
     entropy = entropy_of(mixture, plain) + float(blank.weight @ (entr(truly) - entr(posterior)).sum(axis=1))
@@ -183,12 +183,12 @@ def truncated_rows(codes: Codes, mixture: Mixture, posterior: Floats, log_likeli
 
 
 def _without_zero(posterior: Floats, excess: Floats, of_zero: Floats) -> Floats:
-    """Posterior (P, K) of rows of zeros and gaps that are known not to be all 0."""
+    """Posterior (P, K) of rows of zeros and missing values that are known not to be all 0."""
     found = np.maximum((1 + excess)[:, None] * posterior - excess[:, None] * of_zero, 0.0)
     return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300))
 
 
-def unseen_share(mixture: Mixture) -> float:
+def unseen_fraction(mixture: Mixture) -> float:
     """P0 / (1 − P0): all-zero rows expected for each row that was recorded."""
     return _Zero.of(mixture).odds
 
@@ -201,8 +201,8 @@ def zero_posterior(mixture: Mixture) -> Floats:
 def recorded_weights(mixture: Mixture) -> Floats:
     """Shares (K,) of the clusters among the rows that are recorded."""
     zero = _Zero.of(mixture)
-    share = mixture.weights - np.exp(zero.log_p0) * zero.posterior
-    return np.asarray(np.maximum(share, 0.0) / max(float(np.maximum(share, 0.0).sum()), 1e-300))
+    proportion = mixture.weights - np.exp(zero.log_p0) * zero.posterior
+    return np.asarray(np.maximum(proportion, 0.0) / max(float(np.maximum(proportion, 0.0).sum()), 1e-300))
 
 
 def completed(table: Table, mixture: Mixture) -> Table:
@@ -211,11 +211,11 @@ def completed(table: Table, mixture: Mixture) -> Table:
     weight = table.each_weight()
     whole = bool(np.array_equal(weight, np.round(weight)))
     typical = 1.0 if whole else table.total_weight / max(float(each.sum()), 1.0)
-    number = round(min(unseen_share(mixture), MOST_UNSEEN) * table.total_weight / typical)
+    number = round(min(unseen_fraction(mixture), MAX_UNSEEN) * table.total_weight / typical)
     if number < 1:
         return table
     rows = 1 if whole else number  # whole weights are equal rows: one row of that weight
     codes = np.vstack([table.codes, np.zeros((rows, table.n_columns), table.codes.dtype)])
     weight = np.concatenate([weight, np.full(rows, float(number) if whole else typical)])
     equal = None if whole else np.concatenate([each, np.ones(rows, np.int64)])
-    return replace(table, codes=codes, row_weight=weight, pattern_of=None, equal=equal)
+    return replace(table, codes=codes, row_weight=weight, unique_index=None, equal=equal)

@@ -7,9 +7,9 @@ Promises  a clustering that is returned has passed the test of Algorithm 1: ever
           a clustering is in diagnose.cluster_theorems. That no smaller κ would pass is *not* promised: the paper walks
           all κ^n clusterings, this search walks a few thousand
 Differs   the search: for each κ a tabu search moves one row at a time, always the move that lowers the summed excess
-          Σ_k Σ_Q max(0, D(Q) − τ) most (or raises it least), from several starts: a split of the impurest cluster of
-          the last κ, hard EM from random rows, random labels. Large tables watch only the subsets that stand out, and
-          a clustering pure on those is tested on all; subsets that fail are watched from then on.
+          Σ_k Σ_Q max(0, D(Q) − τ) most (or raises it least), from several initialisations: a split of the impurest
+          cluster of the last κ, hard EM from random rows, random labels. Large tables watch only the subsets that
+          stand out, and a clustering pure on those is tested on all; subsets that fail are watched from then on.
           Slips of the paper that matter here:
           - Algorithm 1 runs `while κ < ⌈1/α⌉`, its proof κ ≤ ⌈1/α⌉. As printed, α = ½ tries one cluster only and α = 1
             none. Here κ ≤ ⌈1/α⌉ (since Kα ≤ 1, ⌊1/α⌋ clusters would do)
@@ -51,12 +51,12 @@ ROUNDING = 1e-9
 """D and τ are compared with so much to spare: sums of logarithms differ in the last digits."""
 WATCH_ALL = 64
 """Up to so many column subsets all are watched; beyond, those that stand out in some cluster."""
-MOST_ROUNDS = 12
-"""How often subsets that fail the full test may join those watched before a start is given up."""
+MAX_ROUNDS = 12
+"""How often subsets that fail the full test may join those watched before an initialisation is given up."""
 SHORT_BY_ONE = 1.0
 """What a row missing from a cluster below αn/2 costs in the search: more than the excess of one subset, log 2."""
 HARD_EM_PASSES = 10
-"""Passes of hard EM that make a start: it settles or cycles within a few."""
+"""Iterations of hard EM that make an initialisation: it settles or cycles within a few."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def pure_clusters(
     tau: float,
     alpha: float,
     rng: np.random.Generator,
-    n_starts: int = 8,
+    n_inits: int = 8,
     max_moves: int = 100,
 ) -> PureClusters:
     """Algorithm 1 by local search: the first κ = 1, 2, …, ⌈1/α⌉ at which a clustering passes the purity test.
 
-    `n_starts` searches of `max_moves` moves each are made at every κ before the next is tried.
+    `n_inits` searches of `max_moves` moves each are made at every κ before the next is tried.
     """
     if not 0 < alpha <= 1:
         raise DataError(f"alpha is {alpha}; it is the smallest class weight, give a number above 0 and up to 1")
@@ -99,9 +99,9 @@ def pure_clusters(
     reached: list[float] = []
     for kappa in range(1, most_clusters(alpha) + 1):  # `while`, with ≤
         least, closest = np.inf, labels
-        for number in range(n_starts if kappa > 1 else 1):
-            start = _start(rows, labels, kappa, number, rng)
-            watched, found = _search(rows, start, kappa, d, tau, alpha, max_moves, rng)
+        for number in range(n_inits if kappa > 1 else 1):
+            init = _initial_labels(rows, labels, kappa, number, rng)
+            watched, found = _search(rows, init, kappa, d, tau, alpha, max_moves, rng)
             if watched < least:
                 least, closest = watched, found
             if watched == 0:
@@ -125,7 +125,7 @@ def cluster_d_max(table: Table, labels: Ints, d: int) -> tuple[Floats, bool]:
 
 
 def passes(table: Table, labels: Ints, d_max: Floats, tau: float, alpha: float) -> bool:
-    """The two questions Algorithm 1 asks of a clustering: at least αn/2 rows a cluster, and D_max ≤ τ in each."""
+    """The two questions Algorithm 1 asks of a clustering: at least αn/2 rows per cluster, and D_max ≤ τ in each."""
     sizes = np.bincount(labels, table.each_weight(), minlength=len(d_max))
     enough = sizes >= alpha * table.total_weight / 2 - ROUNDING
     return bool((enough & (sizes > 0) & (d_max <= tau + ROUNDING)).all())
@@ -135,12 +135,14 @@ def unit_rows(table: Table) -> tuple[Table, Ints]:
     """The rows one by one, and which row of the table each is: in the user's order when equal rows were grouped."""
     weight = table.each_weight()
     row_of = np.arange(table.n_rows)
-    if table.pattern_of is not None and np.array_equal(np.bincount(table.pattern_of, minlength=len(weight)), weight):
-        row_of = table.pattern_of.astype(np.intp)
+    if table.unique_index is not None and np.array_equal(
+        np.bincount(table.unique_index, minlength=len(weight)), weight
+    ):
+        row_of = table.unique_index.astype(np.intp)
     elif not table.sampling and is_whole(weight):
         row_of = np.repeat(row_of, weight.astype(np.intp))
     else:
-        return replace(table, pattern_of=None, equal=None), row_of
+        return replace(table, unique_index=None, equal=None), row_of
     return replace(table.take(row_of), row_weight=None), row_of
 
 
@@ -157,7 +159,7 @@ def _search(
     subsets = _all_subsets(rows.n_columns, d) if everything else _outstanding(rows, labels, d, None)
     least = max(alpha * rows.total_weight / 2, float(rows.each_weight().min())) - ROUNDING
     excess, labels = _tabu(_Board(rows, labels, kappa, subsets, tau, least), max_moves, rng)
-    for _ in range(0 if everything else MOST_ROUNDS):
+    for _ in range(0 if everything else MAX_ROUNDS):
         if excess > 0:
             break
         failing = _outstanding(rows, labels, d, tau)
@@ -290,7 +292,7 @@ def _step(x: Floats, w: Floats) -> Floats:
 
 
 def _cells(value: NDArray[np.bool_]) -> Ints:
-    """Which pattern each row shows on each subset (n, S), numbered from 0 subset by subset."""
+    """Which unique row each row shows on each subset (n, S), numbered from 0 subset by subset."""
     columns = [pattern_ids(value[:, s]) for s in range(value.shape[1])]
     return np.stack(columns, axis=1)
 
@@ -298,7 +300,7 @@ def _cells(value: NDArray[np.bool_]) -> Ints:
 # ------------------------------------------------------------ starts
 
 
-def _start(rows: Table, labels: Ints, kappa: int, number: int, rng: np.random.Generator) -> Ints:
+def _initial_labels(rows: Table, labels: Ints, kappa: int, number: int, rng: np.random.Generator) -> Ints:
     """κ clusters to begin with; `labels` is the best clustering with κ − 1."""
     if kappa == 1:
         return np.zeros(rows.n_rows, np.intp)

@@ -3,18 +3,18 @@ r"""Total correlation: how far some two-category columns are from independent, i
 Paper     Najafi, Motahari & Rabiee 2020, "Reliable clustering of Bernoulli mixture models", Definitions 3.4 and 3.5,
           (3.1)–(3.2)
 Needs     a table whose columns have at most two categories; weights of rows are multiplicities
-Promises  D(Q) exactly, from the counts of the patterns seen; D_max(Y; d) exactly for d = 2 and while C(L, d) is at
-          most `MOST_SUBSETS`, otherwise a lower bound, and the result says which
-Differs   p̂ divides by the m rows of Q (the paper prints n). With gaps, D(Q) is that of the rows complete on Q's
-          columns (right when cells are missing at random; a subset no row is complete on has D = 0); fewer rows raise
-          D by chance, so subsets with many gaps look more dependent. A cluster may be soft: a row counts with its
-          weight times its membership. D never falls when a column joins complete data, which is why growing subsets
-          column by column is a search
+Promises  D(Q) exactly, from the counts of the unique rows seen; D_max(Y; d) exactly for d = 2 and while C(L, d) is at
+          most `MAX_SUBSETS`, otherwise a lower bound, and the result says which
+Differs   p̂ divides by the m rows of Q (the paper prints n). With missing values, D(Q) is that of the rows complete on
+          Q's columns (right when cells are missing at random; a subset no row is complete on has D = 0); fewer rows
+          raise D by chance, so subsets with many missing values look more dependent. A cluster may be soft: a row
+          counts with its weight times its membership. D never falls when a column joins complete data, which is why
+          growing subsets column by column is a search
 
 Symbols   paper   here            shape      meaning
           Q       columns         (d,)       a column subset, on the rows of a cluster
           m       total           ()         rows (their weight) complete on it
-          P̂₁      counts / m      (≤ 2^d,)   empirical distribution of its patterns
+          P̂₁      counts / m      (≤ 2^d,)   empirical distribution of its unique rows
           p̂       ones / m        (d,)       empirical frequencies
           L       n_columns       ()
 """
@@ -41,8 +41,8 @@ from latentfit.core.table.table import Table
 Ints = NDArray[np.intp]
 Membership = NDArray[np.bool_] | Floats
 
-MOST_SUBSETS = 20_000
-"""Column subsets an exhaustive maximum walks: about a second at a thousand patterns."""
+MAX_SUBSETS = 20_000
+"""Column subsets an exhaustive maximum walks: about a second at a thousand unique rows."""
 N_STARTS = 8
 """Strongest pairs a search grows subsets from."""
 CELLS_AT_ONCE = 1 << 22
@@ -61,7 +61,7 @@ class MaximalTotalCorrelation:
 def total_correlation(table: Table, columns: Sequence[int] | Ints, *, membership: Membership | None = None) -> float:
     """D(Q) of the chosen columns, Definition 3.4, (3.1)–(3.2), for all rows or a cluster of them.
 
-    `membership` (n_rows,) is boolean, or the share of each row that belongs to the cluster.
+    `membership` (n_rows,) is boolean, or the proportion of each row that belongs to the cluster.
     """
     columns = np.asarray(columns, np.intp)
     if len(np.unique(columns)) < len(columns):
@@ -98,7 +98,7 @@ def maximal_total_correlation(
     d: int,
     *,
     membership: Membership | None = None,
-    most_subsets: int = MOST_SUBSETS,
+    most_subsets: int = MAX_SUBSETS,
 ) -> MaximalTotalCorrelation:
     """D_max(Y; d), Definition 3.5: the largest D of d columns, for all rows or a cluster of them.
 
@@ -127,15 +127,17 @@ def strong_subsets(table: Table, d: int, *, membership: Membership | None = None
 
 
 def cluster_rows(table: Table, membership: Membership | None) -> Table:
-    """The rows of a cluster; a soft one keeps the rows it holds any share of, with that share as weight."""
+    """The rows of a cluster; a soft one keeps the rows it holds any proportion of, with that proportion as weight."""
     if membership is None:
         return table
-    share: NDArray[Any] = np.asarray(membership)
-    if share.shape != (table.n_rows,):
-        raise DataError(f"membership has shape {share.shape}; give one value for each of {table.n_rows} rows")
-    if share.dtype == bool:
-        return table.take(share)
-    return replace(table, row_weight=table.each_weight() * share, pattern_of=None, equal=None).take(share > 0)
+    proportion: NDArray[Any] = np.asarray(membership)
+    if proportion.shape != (table.n_rows,):
+        raise DataError(f"membership has shape {proportion.shape}; give one value for each of {table.n_rows} rows")
+    if proportion.dtype == bool:
+        return table.take(proportion)
+    return replace(table, row_weight=table.each_weight() * proportion, unique_index=None, equal=None).take(
+        proportion > 0
+    )
 
 
 # ------------------------------------------------------------ the maximum over subsets
@@ -162,8 +164,8 @@ def _grow_from_pairs(rows: Table, d: int) -> list[MaximalTotalCorrelation]:
         grown[tuple(sorted(chosen))] = None
     if d == 2:
         return [_found(total_correlation(rows, pair), pair, False) for pair in grown]
-    polished = {tuple(sorted(chosen)): value for value, chosen in (_exchange(rows, list(start)) for start in grown)}
-    return [_found(value, chosen, False) for chosen, value in sorted(polished.items(), key=lambda item: -item[1])]
+    exchanged = {tuple(sorted(chosen)): value for value, chosen in (_exchange(rows, list(init)) for init in grown)}
+    return [_found(value, chosen, False) for chosen, value in sorted(exchanged.items(), key=lambda item: -item[1])]
 
 
 def _exchange(rows: Table, chosen: list[int]) -> tuple[float, list[int]]:
@@ -192,24 +194,26 @@ def _upper_pairs(rows: Table) -> Floats:
 
 
 def _joined(rows: Table, columns: Ints, candidates: Ints) -> Floats:
-    """D of `columns` together with each of the candidates in turn, all from one count of the patterns."""
+    """D of `columns` together with each of the candidates in turn, all from one count of the unique rows."""
     complete = rows.present[:, columns].all(axis=1)
     weight, bits = rows.each_weight()[complete], rows.codes[complete][:, columns]
     if not len(bits):
         return np.zeros(len(candidates))
     ids = pattern_ids(bits)
-    n_patterns = int(ids.max()) + 1
-    by_pattern = sp.csr_array((weight, (ids, np.arange(len(ids)))), shape=(n_patterns, len(ids)))
-    pattern_bits = np.zeros((n_patterns, len(columns)))
-    pattern_bits[ids] = bits
+    n_unique_rows = int(ids.max()) + 1
+    by_unique_row = sp.csr_array((weight, (ids, np.arange(len(ids)))), shape=(n_unique_rows, len(ids)))
+    row_bits = np.zeros((n_unique_rows, len(columns)))
+    row_bits[ids] = bits
     out, step = [], max(1, CELLS_AT_ONCE // len(bits))
     for begin in range(0, len(candidates), step):
         block = candidates[begin : begin + step]
         shown = rows.present[complete][:, block].astype(np.float64)
-        one = np.asarray(by_pattern @ np.where(shown > 0, rows.codes[complete][:, block], 0.0))  # (pattern, candidate)
-        seen = np.asarray(by_pattern @ shown)
+        one = np.asarray(
+            by_unique_row @ np.where(shown > 0, rows.codes[complete][:, block], 0.0)
+        )  # (unique row, candidate)
+        seen = np.asarray(by_unique_row @ shown)
         zero, total = seen - one, seen.sum(axis=0)
-        ones = np.vstack([pattern_bits.T @ seen, one.sum(axis=0)])
+        ones = np.vstack([row_bits.T @ seen, one.sum(axis=0)])
         out.append(_per_row(_excess((xlogy(one, one) + xlogy(zero, zero)).sum(axis=0), ones, total), total))
     return np.concatenate(out)
 
@@ -218,7 +222,7 @@ def _joined(rows: Table, columns: Ints, candidates: Ints) -> Floats:
 
 
 def _excess(sum_counts: Any, ones: Any, total: Any) -> Any:
-    """m · D(Q) from Σ c log c over patterns, the columns' ones (d, …) and m: (3.1), (3.2) as in (A.11)."""
+    """m · D(Q) from Σ c log c over unique rows, the columns' ones (d, …) and m: (3.1), (3.2) as in (A.11)."""
     zeros = np.maximum(total - ones, 0.0)
     return sum_counts + (len(ones) - 1) * xlogy(total, total) - (xlogy(ones, ones) + xlogy(zeros, zeros)).sum(axis=0)
 

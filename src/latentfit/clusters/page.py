@@ -68,7 +68,7 @@ def _figures(fitted: BernoulliMixture) -> list[Figure]:
     return [
         Figure("Clusters", f"{fitted.n_components_:,}", how),
         Figure("Flagged as impure", f"{flagged:,}", f"of {fitted.n_components_:,}"),
-        Figure("Rows that may be elsewhere", f"{doubt:.0%}", "expected share of all rows"),
+        Figure("Rows that may be elsewhere", f"{doubt:.0%}", "expected proportion of all rows"),
     ]
 
 
@@ -83,16 +83,16 @@ def _map(fitted: BernoulliMixture, most: int) -> Chart:
     # Columns stand in rows: their names are long, clusters are few.
     spec = heat_map(
         fitted.frequencies_[:kept, shown].T, [names[n] for n in shown], clusters, row="",
-        column="cluster · share of rows", value="how often it is yes", percent=True, largest=1.0, numbers=kept <= 8,
-        legend=kept > 8, cell=20 if most > PICTURE_COLUMNS else 24,
+        column="cluster · proportion of rows", value="how often it is yes", percent=True, largest=1.0,
+        numbers=kept <= 8, legend=kept > 8, cell=20 if most > PICTURE_COLUMNS else 24,
     )  # fmt: skip
     inside = set(shown.tolist())
     marked = [(clusters[k], names[n]) for k, n in suspects if n in inside]
     if marked:
         spec["layer"].append(_marks(marked))
-    cut = "" if len(shown) == len(names) else f" The {len(shown)} most telling of {len(names):,} columns."
-    told = " A red frame marks what betrays a flagged cluster." if marked else ""
-    return Chart(spec, f"How often each column is yes in each cluster.{cut}{told}")
+    cut = "" if len(shown) == len(names) else f" The {len(shown)} most informative of {len(names):,} columns."
+    frame_note = " A red frame marks what betrays a flagged cluster." if marked else ""
+    return Chart(spec, f"How often each column is yes in each cluster.{cut}{frame_note}")
 
 
 def _marks(cells: list[tuple[str, str]]) -> Spec:
@@ -119,11 +119,11 @@ def _frequencies(fitted: BernoulliMixture) -> Section:
         k, n = divmod(flat, len(fitted._names))
         bounds = [None, None] if low is None or high is None else [float(low[k, n]), float(high[k, n])]
         rows.append([k, str(fitted._names[n]), float(fitted.frequencies_[k, n]), *bounds, float(overall[n])])
-    shares = [Column(name, ".1%") for name in ("yes", "from", "to", "overall")]
+    proportions = [Column(name, ".1%") for name in ("yes", "from", "to", "overall")]
     caption = (
         "How often a column is yes in a cluster, with 95 % intervals where the rows are at hand; the least usual first."
     )
-    table = DataTable(["cluster", "column", *shares], rows, caption, "Frequencies", total=fitted.frequencies_.size)
+    table = DataTable(["cluster", "column", *proportions], rows, caption, "Frequencies", total=fitted.frequencies_.size)
     return Section("What the clusters say", [*blocks, table])
 
 
@@ -143,7 +143,7 @@ def _purity(fitted: BernoulliMixture) -> Section:
             Column("weight", ".1%"),
             "verdict",
             Column("p-value", ".3g", "chance of such columns in a pure cluster"),
-            Column("impurity", ".1%", "expected share of its rows that belong elsewhere"),
+            Column("impurity", ".1%", "expected proportion of its rows that belong elsewhere"),
             Column("certified", ".1%", "impurity shown by the columns themselves"),
             Column("betrayed by", meaning="columns that depend on one another inside the cluster"),
         ],
@@ -194,8 +194,8 @@ def _number(fitted: BernoulliMixture) -> Section:
 
 def _assumed(fitted: BernoulliMixture) -> Section:
     text = (
-        "Inside a cluster columns are independent; rows are drawn one by one; gaps are missing at random. Columns that "
-        "nearly copy another would make clusters of their own, so they are set aside before the fit."
+        "Inside a cluster columns are independent; rows are drawn one by one; cells are missing at random. Columns "
+        "that nearly equal another would make clusters of their own, so they are set aside before the fit."
     )
     copies = rows_of(as_frame(fitted.copies_))
     blocks: list[Block] = []

@@ -14,7 +14,7 @@ from latentfit.core.canvas import DOUBT, PALE, STRONG, check_drawable, new_axes,
 from latentfit.core.frames import as_frame, rows_of
 from latentfit.core.kernels import Floats
 
-MOST_COLUMNS = 60
+MAX_COLUMNS = 60
 """Columns shown: more cannot be read."""
 CHOSEN = {"practical": (STRONG, "-"), "statistical": (DOUBT, "--")}
 """Lines at the numbers that were chosen."""
@@ -74,9 +74,9 @@ def plot_path(model: BernoulliMixture, ax: Any = None) -> Any:
     ax = new_axes(6, 4) if ax is None else ax
     number, step = np.array(path["n_components"][1:]), np.array(path["step"][1:])
     if len(number):
-        charge = (path["statistical"][1] + 2 * path["log_likelihood"][1]) / 2  # at K = 2 the criterion holds it once
-        ax.bar(number, np.maximum(step, charge / 100), color=PALE)  # a step of nothing has no place on a log scale
-        ax.axhline(charge, color="#555555", linewidth=1, linestyle=":", label="a pure cluster's charge")
+        penalty = (path["statistical"][1] + 2 * path["log_likelihood"][1]) / 2  # at K = 2 the criterion holds it once
+        ax.bar(number, np.maximum(step, penalty / 100), color=PALE)  # a step of nothing has no place on a log scale
+        ax.axhline(penalty, color="#555555", linewidth=1, linestyle=":", label="a pure cluster's penalty")
         ax.set_yscale("log")
     for name, (colour, dashes) in CHOSEN.items():  # dashes over a line: both show when they agree
         ax.axvline(chosen[name], color=colour, linestyle=dashes, label=f"{name}: {chosen[name]}")
@@ -93,15 +93,15 @@ def plot_path(model: BernoulliMixture, ax: Any = None) -> Any:
 
 
 def shown_columns(
-    weights: Floats, frequencies: Floats, always: Sequence[int] = (), most: int = MOST_COLUMNS
+    weights: Floats, frequencies: Floats, always: Sequence[int] = (), most: int = MAX_COLUMNS
 ) -> NDArray[np.intp]:
     """The columns that tell most about the cluster, in nats, largest first; those of `always` are never left out."""
 
     def nats(p: Floats) -> Floats:
         return np.asarray(entr(p) + entr(1 - p))
 
-    told = nats(weights @ frequencies) - weights @ nats(frequencies)
-    order = np.argsort(-told, kind="stable")
+    information = nats(weights @ frequencies) - weights @ nats(frequencies)
+    order = np.argsort(-information, kind="stable")
     wanted = np.isin(order, np.array(always, np.intp))
     spare = max(most - int(wanted.sum()), 0)
     keep = wanted | (np.cumsum(~wanted) <= spare)

@@ -1,4 +1,4 @@
-"""Binary rows in clusters, with gaps and columns that copy another."""
+"""Binary rows in clusters, with missing values and columns that copy another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOGIT_TO_DISTANCE = 0.42
 
 @dataclass(frozen=True)
 class BinaryRows:
-    """Rows of zeros and ones (n, L), −1 a gap, with what made them.
+    """Rows of zeros and ones (n, L), −1 a missing value, with what made them.
 
     Examples
     --------
@@ -45,9 +45,9 @@ class BinaryRows:
 
     def coded(self, *, group: bool = True) -> Table:
         """The same rows as the pipe wants them."""
-        words = np.array([0, 1])
-        columns = tuple(Column(name, words) for name in range(self.rows.shape[1]))
-        codes = self.rows.astype(np.uint8)  # −1, a gap, becomes the largest code
+        categories = np.array([0, 1])
+        columns = tuple(Column(name, categories) for name in range(self.rows.shape[1]))
+        codes = self.rows.astype(np.uint8)  # −1, a missing value, becomes the largest code
         return group_rows(Table(codes, columns)) if group else Table(codes, columns)
 
 
@@ -79,7 +79,7 @@ def bernoulli_mixture(
     even : bool
         Clusters as large as one another; else in proportion to 1, 2, …, K.
     missing : float
-        Share of the cells hidden.
+        Proportion of the cells hidden.
     copies : int
         So many columns repeat another one, cell by cell with probability `copy_chance`.
 

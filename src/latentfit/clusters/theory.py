@@ -64,16 +64,16 @@ LOG_2, LOG_4 = log(2), log(4)
 
 def separable_columns(P: Floats, delta: float) -> int:
     """The largest 𝓛 for which P (K, L) is (𝓛, δ)-separable, Definition 3.3; L when there is one class."""
-    gaps = _pair_gaps(P)
-    return int((gaps >= delta).sum(axis=1).min()) if len(gaps) else int(np.asarray(P).shape[1])
+    missing = _pair_differences(P)
+    return int((missing >= delta).sum(axis=1).min()) if len(missing) else int(np.asarray(P).shape[1])
 
 
 def separable_delta(P: Floats, separable: int) -> float:
     """The largest δ for which P (K, L) is (𝓛, δ)-separable, Definition 3.3; 1 when there is one class."""
-    gaps = _pair_gaps(P)
+    missing = _pair_differences(P)
     if not 1 <= separable <= np.asarray(P).shape[1]:
         raise DataError(f"separable is {separable} and P has {np.asarray(P).shape[1]} columns; give 1 to that many")
-    return float(np.sort(gaps, axis=1)[:, -separable].min()) if len(gaps) else 1.0
+    return float(np.sort(missing, axis=1)[:, -separable].min()) if len(missing) else 1.0
 
 
 def impurities(labels: Ints, truth: Ints, weight: Floats | None = None) -> Floats:
@@ -98,8 +98,8 @@ def least_columns(K: int) -> int:
 def has_room(L: int, K: int) -> bool:
     """Whether L columns can tell K clusters apart at all, up to finitely many answers.
 
-    2^L − 1 frequencies of patterns must hold the K(L + 1) − 1 parameters; four columns and three clusters are the one
-    case where the count allows what geometry does not (Catalisano, Geramita & Gimigliano 2011).
+    2^L − 1 frequencies of unique rows must hold the K(L + 1) − 1 parameters; four columns and three clusters are the
+    one case where the count allows what geometry does not (Catalisano, Geramita & Gimigliano 2011).
     """
     return K * (L + 1) <= 2**L and (L, K) != (4, 3)
 
@@ -340,7 +340,7 @@ def _exp(x: float) -> float:
     return inf if x > LARGEST_LOG else exp(x) if isfinite(x) else 0.0
 
 
-def _pair_gaps(P: Floats) -> Floats:
+def _pair_differences(P: Floats) -> Floats:
     """|P_k − P_k′| of all pairs of classes (pairs, L)."""
     P = np.asarray(P, np.float64)
     return np.array([np.abs(P[k] - P[other]) for k, other in combinations(range(len(P)), 2)])
@@ -356,7 +356,7 @@ def _pair_gaps(P: Floats) -> Floats:
 #
 # Paper     Najafi, Motahari & Rabiee 2020, Theorem 3.1, whose bound this is the simulated answer to
 # Needs     n, L, 𝓛, α, δ, ε, and a function that clusters a table
-# Promises  shares of correct clusterings among repeats, for the clustering and for one that knows the truth
+# Promises  proportions of correct clusterings among repeats, for the clustering and for one that knows the truth
 # Differs   the theorem holds for every separable mixture, the simulation for one hard but honest kind
 #
 # Symbols   paper   here                      meaning
@@ -389,7 +389,7 @@ class SimulatedModel:
 
 @dataclass(frozen=True)
 class SimulatedAnswer:
-    """Shares of repeats in which the clustering, and the one by the known truth, were ε-correct."""
+    """Proportions of repeats in which the clustering, and the one by the known truth, were ε-correct."""
 
     correct: float
     oracle: float

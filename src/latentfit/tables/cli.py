@@ -62,7 +62,7 @@ def table(
     threads: int | None, strict: bool, reading: Reading, max_iter: int | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
-    """Hidden classes and the joint distribution of a table of categories, gaps allowed.
+    """Hidden classes and the joint distribution of a table of categories, missing values allowed.
 
     \b
     latentfit table survey.csv --out classes
@@ -74,7 +74,7 @@ def table(
     from latentfit.tables.estimator.evidence import rows_needed
     from latentfit.tables.estimator.latent_class import LatentClass
 
-    talk, kept = Terminal(quiet), keeping(checkpoint, resume)
+    console, checkpoint_options = Terminal(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     if streamed and (most or draws):
         raise click.UsageError(str(rows_needed("--compare and --bootstrap", "one file and --engine memory")))
@@ -93,23 +93,23 @@ def table(
     )
     with settings():
         model._check_settings()
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     source = RowFiles(files, id_, weights, cache, streamed, reading)
-    rows = fit_rows(model, source, "classes", partial(_found, model), results, kept)
+    rows = fit_rows(model, source, "classes", partial(_found, model), results, checkpoint_options)
     stored = model._stored
     n_rows = rows.data.num_rows if rows is not None else stored.n_rows + stored.absent  # type: ignore[union-attr]
     results.table("profiles", profile_columns(model))
     comparison = None
     if most and rows is not None:
-        with talk.doing(f"comparing 1 to {most} classes"):
+        with console.doing(f"comparing 1 to {most} classes"):
             comparison = model.compare(rows.data, range(1, most + 1), sample_weight=rows.weight)
         results.batches("comparison", [comparison])
     if draws:
-        with talk.doing(f"resampling {draws} tables"):
+        with console.doing(f"resampling {draws} tables"):
             found = model.bootstrap(n_draws=draws)
         results.batches("intervals", [found.profiles])
         results.batches("class_sizes", [found.weights])
-    with talk.doing("examining"):
+    with console.doing("examining"):
         report = model.report_
     results.model("LatentClass", *model_state(model))
     more = {"n_columns": len(model.categories_), "weights": model.weights_.tolist()}
@@ -120,13 +120,13 @@ def table(
     )
     data = None if rows is None else rows.data
     page = partial(results.report, model, summary, input=data, comparison=comparison)
-    seen = partial(show, model, talk)
+    seen = partial(show, model, console)
     return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
 def _found(model: LatentClass, data: Any) -> dict[str, Any]:
-    beliefs = model.predict_proba(data)
-    return {"class": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
+    probabilities = model.predict_proba(data)
+    return {"class": probabilities.argmax(axis=1), "probability": probabilities.max(axis=1)}
 
 
 def profile_columns(model: LatentClass) -> dict[str, Any]:
@@ -141,10 +141,10 @@ def profile_columns(model: LatentClass) -> dict[str, Any]:
     return columns
 
 
-def show(model: LatentClass, talk: Terminal) -> None:
+def show(model: LatentClass, console: Terminal) -> None:
     """The classes, and what tells them apart."""
-    told = model.joint_.class_information()
-    order = sorted(range(len(told)), key=lambda n: -told[n])[:SHOWN]
+    information = model.joint_.class_information()
+    order = sorted(range(len(information)), key=lambda n: -information[n])[:SHOWN]
     rows = []
     for number in range(min(model.n_components_, SHOWN)):
         typical = [
@@ -152,14 +152,14 @@ def show(model: LatentClass, talk: Terminal) -> None:
         ]
         rows.append([str(number), f"{model.weights_[number]:.1%}", ", ".join(typical)])
     title = "classes" if len(rows) == model.n_components_ else f"heaviest {SHOWN} of {model.n_components_} classes"
-    talk.table(title, ["class", "weight", "mostly"], rows)
-    facts = [[str(model._columns[n].name), f"{told[n]:.3f}"] for n in order]
-    talk.say("columns that tell most about the class:")
-    talk.table("", ["column", "nats"], facts)
+    console.table(title, ["class", "weight", "mostly"], rows)
+    facts = [[str(model._columns[n].name), f"{information[n]:.3f}"] for n in order]
+    console.say("columns that tell most about the class:")
+    console.table("", ["column", "nats"], facts)
 
 
 # -----------------------------------------------------------------------------
-# `latentfit impute`: gaps filled by a saved model.
+# `latentfit impute`: missing values filled by a saved model.
 
 
 @click.command()
@@ -194,16 +194,16 @@ def impute(
     from latentfit.cli.rows import load_table_model, under_table
     from latentfit.io.read import read_columns
 
-    talk, begin = Terminal(quiet), time.perf_counter()
-    with talk.doing("reading"):
+    console, begin = Terminal(quiet), time.perf_counter()
+    with console.doing("reading"):
         model = load_table_model(model_file)
         whole = read_columns(table_file, **reading.rules())
-    with talk.doing("filling"):
+    with console.doing("filling"):
         known = under_table(model, whole)
         filled, cells = model.impute(known), model.imputed_cells(known)
     columns = _laid_into(whole, filled)
     left = sum(pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0 for column in columns.values())
-    results = Results(out, format_, talk)
+    results = Results(out, format_, console)
     results.table("imputed", {name: column.combine_chunks() for name, column in columns.items()}, main=True)
     for draw in range(draws):
         drawn = model.impute(known, strategy="draw", random_state=seed + draw)

@@ -44,10 +44,10 @@ def label_counts(table: Table) -> Floats:
 def fold_weights(table: Table, n_folds: int, seed: int) -> Floats:
     """How much of every row's weight is left out in each fold (fold, n).
 
-    Every row of a pattern goes to a fold of its own accord, the first to one that its content decides, the others by
-    chance, drawn in an order that contents decide: the order of rows does not matter. Dealing them out evenly would
-    give each fold the proportions of labels of the whole table, so that what is chance in the rows seen returns in
-    those left out, and labels that follow from nothing seem to be foretold.
+    Every replicate of a unique row goes to a fold of its own accord, the first to one that its content decides, the
+    others by chance, drawn in an order that contents decide: the order of rows does not matter. Dealing them out
+    evenly would give each fold the proportions of labels of the whole table, so that what is chance in the rows seen
+    returns in those left out, and labels that follow from nothing seem to be predicted.
     """
     weight, hashes = table.each_weight(), row_hashes(table, seed)
     begin = (hashes % np.uint64(n_folds)).astype(np.intp)

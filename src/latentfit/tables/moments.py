@@ -1,7 +1,7 @@
 """Triple counts: in how many rows do three cells occur together, for all or some triples of columns.
 
-Rows with a gap in one of the three columns are left out of that triple only, so a triple's counts over their sum
-are its estimated three-dimensional marginal. Counts are int64 unless row weights are fractions, and add: the counts
+Rows with a missing value in one of the three columns are left out of that triple only, so a triple's counts over their
+sum are its estimated three-dimensional marginal. Counts are int64 unless row weights are fractions, and add: the counts
 of two halves of the data are the sum of theirs.
 
 Paper     Kargas, Sidiropoulos & Fu 2018: the marginals that coupled tensor decomposition takes apart
@@ -31,7 +31,7 @@ from latentfit.core.table.table import Table
 Counts = NDArray[Any]  # int64, or float64 when rows have fractional weights
 Triples = NDArray[np.intp]
 
-MOST_CELLS = 50_000_000
+MAX_CELLS = 50_000_000
 """Cells all counted triples may have together: 400 MB as int64; more asks for a choice of triples."""
 
 
@@ -76,9 +76,9 @@ def count_table_triples(table: Table, triples: Triples | None = None) -> TripleC
         triples = choose_triples(table.n_columns, None, np.random.default_rng(0))
     sizes = np.diff(table.first).astype(np.int64)
     n_cells = int(sizes[triples].prod(axis=1).sum())
-    if n_cells > MOST_CELLS:
+    if n_cells > MAX_CELLS:
         raise DataError(
-            f"{len(triples):,} triples of columns have {n_cells:,} cells, at most {MOST_CELLS:,} can be counted; "
+            f"{len(triples):,} triples of columns have {n_cells:,} cells, at most {MAX_CELLS:,} can be counted; "
             "count fewer triples"
         )
     weight = table.row_weight

@@ -13,9 +13,9 @@ from latentfit.report.assemble import fit_section, next_section, numbers_section
 from latentfit.report.charts import bars, distinct, heat_map, lines
 from latentfit.report.page import MOST_ROWS, Ask, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from latentfit.tables.estimator.latent_class import LatentClass
-from latentfit.tables.plot import telling_answers
+from latentfit.tables.plot import informative_categories
 
-TELLING = 12
+N_INFORMATIVE = 12
 """Cells (column = category) in the first picture."""
 SHOWN_COLUMNS = 30
 """Columns in the picture of information."""
@@ -29,8 +29,8 @@ DIGITS = 9
 """Significant digits of a probability in the page: more than `latentfit query` prints."""
 
 USES = (
-    "latentfit impute fills the gaps of a table with this model, latentfit predict --target foretells a column, "
-    "latentfit query answers questions about any columns, latentfit sample draws rows."
+    "latentfit impute fills the missing values of a table with this model, latentfit predict --target predicts a "
+    "column, latentfit query answers questions about any columns, latentfit sample draws rows."
 )
 PAPERS = (
     "S. Ibrahim and X. Fu: Recovering joint probability of discrete random variables from pairwise marginals. "
@@ -42,15 +42,15 @@ def page_of(fitted: LatentClass, context: Context) -> Page:
     """Verdict, the model to ask, classes, columns, their number."""
     joint: JointPMF = fitted.joint_
     report, summary = fitted.report_, context.summary
-    told = joint.class_information()
-    order = np.argsort(-told, kind="stable")
+    information = joint.class_information()
+    order = np.argsort(-information, kind="stable")
     n_rows, size = summary.get("n_rows"), fitted.n_components_
     rows = f"in {n_rows:,} rows" if n_rows is not None else "of rows"
     classes = "1 hidden class" if size == 1 else f"{size} hidden classes"
     sections = [
         Section("Ask the model", [_ask(joint, order)]),
         _classes(joint, order),
-        _information(joint, told, order),
+        _information(joint, information, order),
         *_numbers(fitted, context),
         fit_section(fitted, context),
         _assumed(report.quantities),
@@ -63,7 +63,7 @@ def page_of(fitted: LatentClass, context: Context) -> Page:
         title=f"{classes} {rows}",
         door="tables",
         figures=_figures(fitted, joint, context, order),
-        picture=_telling(joint),
+        picture=_informative_chart(joint),
         sections=sections,
         papers=PAPERS,
         lead=f"The joint distribution of {len(joint.columns):,} columns as {classes}: inside a class, columns say "
@@ -85,19 +85,19 @@ def _figures(fitted: LatentClass, joint: JointPMF, context: Context, order: Any)
         sure = float(fitted.predict_proba(data).max(axis=1).mean())
         figures.append(Figure("Sure of a row’s class", f"{sure:.0%}", "mean probability of the likeliest class"))
     else:
-        figures.append(Figure("Most telling column", str(joint.columns[order[0]].name), "about the class"))
+        figures.append(Figure("Most informative column", str(joint.columns[order[0]].name), "about the class"))
     return figures
 
 
-def _telling(joint: JointPMF) -> Chart:
+def _informative_chart(joint: JointPMF) -> Chart:
     """Classes × the categories whose probability differs most between them, at most one of a two-valued column."""
     weights, table = joint.mixture.weights, joint.mixture.table
-    cells, names = telling_answers(joint, TELLING)
+    cells, names = informative_categories(joint, N_INFORMATIVE)
     kept = min(len(weights), SHOWN_CLASSES)
     classes = [f"{k} · {weights[k]:.0%}" for k in range(kept)]
     # Categories stand in rows: their names are long, classes are few.
     spec = heat_map(
-        table[cells][:, :kept], distinct(names), distinct(classes), row="", column="class · share of rows",
+        table[cells][:, :kept], distinct(names), distinct(classes), row="", column="class · proportion of rows",
         value="probability", percent=True, largest=1.0, numbers=kept <= 8, legend=kept > 8,
     )  # fmt: skip
     return Chart(spec, "What tells the classes apart: how probable each answer is in each class.")
@@ -109,7 +109,8 @@ def _telling(joint: JointPMF) -> Chart:
 def _ask(joint: JointPMF, order: Any) -> Ask:
     profiles, kept = joint.mixture.profiles(), _fitting(joint, order, joint.mixture.n_classes, ASK_NUMBERS)
     columns = [joint.columns[n] for n in kept]
-    cut = "" if len(kept) == len(joint.columns) else f" The {len(kept)} most telling of {len(joint.columns)} columns."
+    n_columns = len(joint.columns)
+    cut = "" if len(kept) == n_columns else f" The {len(kept)} most informative of {n_columns} columns."
     return Ask(
         [str(column.name) for column in columns],
         [[str(value) for value in column.categories.tolist()] for column in columns],
@@ -142,7 +143,7 @@ def _classes(joint: JointPMF, order: Any) -> Section:
     weights = joint.mixture.weights
     kept = min(len(weights), SHOWN_CLASSES)
     cut = "" if kept == len(weights) else f" The {kept} heaviest of {len(weights)}."
-    sizes = bars([str(k) for k in range(kept)], weights[:kept].tolist(), value="share of rows", name="class",
+    sizes = bars([str(k) for k in range(kept)], weights[:kept].tolist(), value="proportion of rows", name="class",
                  percent=True)  # fmt: skip
     blocks: list[Block] = [
         Chart(sizes, f"Weights of the classes.{cut}", "Class sizes"),
@@ -157,10 +158,10 @@ def _profiles(joint: JointPMF, order: Any, kept: int) -> Chart:
     profiles, shown = joint.mixture.profiles(), _fitting(joint, order, kept, PROFILE_NUMBERS)
     names = distinct([joint.columns[n].name for n in shown])
     rows = [
-        {"n": at, "x": str(word), "y": str(k), "v": round(float(chance), 4)}
+        {"n": at, "x": str(category), "y": str(k), "v": round(float(probability), 4)}
         for at, n in enumerate(shown)
         for k in range(kept)
-        for word, chance in zip(joint.columns[n].categories.tolist(), profiles[n][k], strict=True)
+        for category, probability in zip(joint.columns[n].categories.tolist(), profiles[n][k], strict=True)
     ]
     spec = heat_map(np.zeros((kept, 1)), [str(k) for k in range(kept)], [""], row="class", column="category",
                     value="probability", percent=True, numbers=False, largest=1.0)  # fmt: skip
@@ -176,7 +177,7 @@ def _profiles(joint: JointPMF, order: Any, kept: int) -> Chart:
         ],
         "transform": [{"filter": "datum.n == column"}],
     }
-    cut = "" if len(shown) == len(joint.columns) else f" The {len(shown)} most telling columns can be chosen."
+    cut = "" if len(shown) == len(joint.columns) else f" The {len(shown)} most informative columns can be chosen."
     return Chart(spec, f"How probable each category of a column is in each class.{cut}", "Profiles")
 
 
@@ -191,8 +192,8 @@ def _unusual(joint: JointPMF) -> DataTable:
         n = int(np.searchsorted(joint.mixture.first, cell, side="right")) - 1
         column = joint.columns[n]
         lift = table[cell, k] / overall[cell] if overall[cell] > 0 else None
-        word = str(column.categories[cell - joint.mixture.first[n]])
-        rows.append([k, str(column.name), word, float(table[cell, k]), float(overall[cell]), lift])
+        category = str(column.categories[cell - joint.mixture.first[n]])
+        rows.append([k, str(column.name), category, float(table[cell, k]), float(overall[cell]), lift])
     columns: list[str | Column] = [
         "class", "column", "category", Column("in the class", ".1%"), Column("overall", ".1%"),
         Column("times", ".2f", "in the class ÷ overall"),
@@ -201,17 +202,19 @@ def _unusual(joint: JointPMF) -> DataTable:
                      "What is typical of each class", total=table.size)  # fmt: skip
 
 
-def _information(joint: JointPMF, told: Floats, order: Any) -> Section:
+def _information(joint: JointPMF, information: Floats, order: Any) -> Section:
     names = [joint.columns[n].name for n in order[:SHOWN_COLUMNS]]
-    spec = bars(distinct(names), told[order[:SHOWN_COLUMNS]].tolist(), value="nats", name="column")
-    rows = [[str(joint.columns[n].name), joint.columns[n].size, float(told[n])] for n in order.tolist()]
+    spec = bars(distinct(names), information[order[:SHOWN_COLUMNS]].tolist(), value="nats", name="column")
+    rows = [[str(joint.columns[n].name), joint.columns[n].size, float(information[n])] for n in order.tolist()]
     table = DataTable(
         ["column", "categories", Column("nats", ".4f", "mutual information with the class")],
         rows,
         "What each column tells about the class.",
         "Every column",
     )
-    which = "Columns" if len(order) <= SHOWN_COLUMNS else f"The {SHOWN_COLUMNS} most telling of {len(order):,} columns"
+    which = "Columns"
+    if len(order) > SHOWN_COLUMNS:
+        which = f"The {SHOWN_COLUMNS} most informative of {len(order):,} columns"
     chart = Chart(spec, f"{which} by the information they hold about the class, in nats.")
     return Section("Columns ranked by information", [chart, table] if len(order) > SHOWN_COLUMNS else [chart])
 
@@ -228,8 +231,8 @@ def _numbers(fitted: LatentClass, context: Context) -> list[Section]:
     if comparison is not None:
         names = comparison.column_names
         rows_ = [list(row) for row in zip(*(comparison[name].to_pylist() for name in names), strict=True)]
-        told = [Column(name.replace("_", " "), "" if name == "n_components" else ",.2f") for name in names]
-        blocks.append(DataTable(told, rows_, "Fit indices by number of classes.", "Comparison"))
+        information = [Column(name.replace("_", " "), "" if name == "n_components" else ",.2f") for name in names]
+        blocks.append(DataTable(information, rows_, "Fit indices by number of classes.", "Comparison"))
     if not blocks:
         return []
     return [Section("How many classes", blocks)]
@@ -237,7 +240,7 @@ def _numbers(fitted: LatentClass, context: Context) -> list[Section]:
 
 def _assumed(quantities: Mapping[str, Any]) -> Section:
     text = (
-        "Inside a class columns are independent, rows are drawn one by one, and gaps are missing at random: whether a "
+        "Inside a class columns are independent, rows are drawn one by one, and cells are missing at random: whether a "
         "cell is empty may depend on what else is seen, not on what it would have said."
     )
     worst = quantities.get("residual_dependence")

@@ -12,15 +12,15 @@ from latentfit.core.errors import DataError
 from latentfit.core.mixture.joint import JointPMF
 from latentfit.tables.estimator.latent_class import LatentClass
 
-MOST_CELLS = 24
+MAX_CELLS = 24
 """Categories in the picture of profiles: more cannot be read."""
-MOST_COLUMNS = 40
+MAX_COLUMNS = 40
 """Columns in the picture of information."""
 MOST_WRITTEN = 8
 """Classes up to which probabilities are written into the map."""
 
 
-def plot_classes(model: LatentClass, *, most: int = MOST_CELLS, ax: Any = None) -> Any:
+def plot_classes(model: LatentClass, *, most: int = MAX_CELLS, ax: Any = None) -> Any:
     """Heat map of the answers that tell classes apart: how probable each is in each class.
 
     Parameters
@@ -38,7 +38,7 @@ def plot_classes(model: LatentClass, *, most: int = MOST_CELLS, ax: Any = None) 
     """
     check_drawable(model, LatentClass)
     joint: JointPMF = model.joint_
-    cells, names = telling_answers(joint, most)
+    cells, names = informative_categories(joint, most)
     values, size = joint.mixture.table[cells], len(model.weights_)
     ax = new_axes(3.0 + 0.6 * size, 1.2 + 0.25 * len(cells)) if ax is None else ax
     image = ax.imshow(values, vmin=0, vmax=1, cmap="Blues", aspect="auto")
@@ -51,7 +51,7 @@ def plot_classes(model: LatentClass, *, most: int = MOST_CELLS, ax: Any = None) 
     return ax
 
 
-def plot_information(model: LatentClass, *, most: int = MOST_COLUMNS, ax: Any = None) -> Any:
+def plot_information(model: LatentClass, *, most: int = MAX_COLUMNS, ax: Any = None) -> Any:
     """Columns by the information they hold about the class, in nats.
 
     Examples
@@ -64,10 +64,10 @@ def plot_information(model: LatentClass, *, most: int = MOST_COLUMNS, ax: Any = 
     3
     """
     check_drawable(model, LatentClass)
-    told = model.joint_.class_information()
-    order = np.argsort(-told, kind="stable")[:most]
+    information = model.joint_.class_information()
+    order = np.argsort(-information, kind="stable")[:most]
     ax = new_axes(6, 1.2 + 0.22 * len(order)) if ax is None else ax
-    ax.barh(range(len(order)), told[order], color=STRONG)
+    ax.barh(range(len(order)), information[order], color=STRONG)
     ax.set_yticks(range(len(order)), [str(model.joint_.columns[n].name) for n in order], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlabel("information about the class, nats")
@@ -103,7 +103,7 @@ def plot_selection(model: LatentClass, *, ax: Any = None) -> Any:
 # --------------------------------------------------------------------- numbers
 
 
-def telling_answers(joint: JointPMF, most: int) -> tuple[NDArray[np.intp], list[str]]:
+def informative_categories(joint: JointPMF, most: int) -> tuple[NDArray[np.intp], list[str]]:
     """Rows of the mixture's table whose probability differs most between classes, column by column, and their names.
 
     Of a two-valued column one category is enough: the other is what it is not.

@@ -28,7 +28,7 @@ from latentfit.core.mixture.em import count_parameters, gain_by_chance
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.progress import tried
 from latentfit.core.sampling import scramble
-from latentfit.core.table.replicates import Copies, sample_rows, single_rows
+from latentfit.core.table.replicates import ReplicatedRows, sample_rows, single_rows
 from latentfit.core.table.stored import AnyTable, StoredTable
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
@@ -39,7 +39,7 @@ FOLDS = 5
 """Folds that the cells of every row are dealt to."""
 ENOUGH_CELLS = 20_000
 """Hidden cells that are enough: of large tables not all folds are fitted."""
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Rows on which the number is chosen."""
 FOLD_SEED = 0
 """Seed of the hashes that deal rows and cells: the number must not depend on the seed of the fit."""
@@ -98,7 +98,7 @@ def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, criterion: str)
     errors = [standard_error(scores[_best(totals, records.shown)] - score, rows.weight) for score in scores]
     best = seen[smallest_within(seen, totals, errors, records.shown)]
     name = "log-likelihood per hidden cell"
-    sampled = f", on {MOST_ROWS:,} rows" if table.n_samples > MOST_ROWS else ""
+    sampled = f", on {MAX_ROWS:,} rows" if table.n_samples > MAX_ROWS else ""
     note = (
         f"{_classes(best)} chosen among {seen} by the {name}{sampled}: the smallest number within one standard error "
         "of the best, of those that gain more than chance gives"
@@ -134,11 +134,11 @@ class Records:
     def __init__(self, table: Table) -> None:
         self.counts, self.first = table.singles(), table.first
         self.shown: list[bool] = []
-        self._last, self._charged, self._best = 1, 0.0, -np.inf
+        self._last, self._penalty, self._best = 1, 0.0, -np.inf
 
     def add(self, number: int, log_likelihood: float) -> bool:
-        self._charged += (number - self._last) * gain_by_chance(self.counts, self.first, number)
-        value = log_likelihood - self._charged
+        self._penalty += (number - self._last) * gain_by_chance(self.counts, self.first, number)
+        value = log_likelihood - self._penalty
         self.shown.append(bool(value > self._best))
         self._last, self._best = number, max(self._best, value)
         return self.shown[-1]
@@ -168,21 +168,22 @@ def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
     return log_likelihood - 0.5 * float(np.log(max(table.total_weight, 2.0))) * free
 
 
-def cell_folds(table: AnyTable) -> tuple[Copies, Table, list[Fold]]:
-    """At most `MOST_ROWS` single rows, the same as a table, and the folds to fit: each cell is in one of `FOLDS`.
+def cell_folds(table: AnyTable) -> tuple[ReplicatedRows, Table, list[Fold]]:
+    """At most `MAX_ROWS` single rows, the same as a table, and the folds to fit: each cell is in one of `FOLDS`.
 
-    Cells are hidden row by row, not pattern by pattern: a pattern whose cell is hidden in all of its copies at once
-    would hide what columns have in common. Within a row cells are dealt in turn, so that folds hide equally many.
+    Cells are hidden row by row, not unique row by unique row: a unique row whose cell is hidden in all of its copies
+    at once would hide what columns have in common. Within a row cells are dealt in turn, so that folds hide equally
+    many.
     """
-    long = isinstance(table, Table) and (table.row_weight is None or table.single) and table.n_rows > MOST_ROWS
-    if isinstance(table, StoredTable) or long or table.n_samples > MOST_ROWS:
-        table = sample_rows(table, MOST_ROWS, FOLD_SEED)
-    rows = single_rows(table, MOST_ROWS, FOLD_SEED)
+    long = isinstance(table, Table) and (table.row_weight is None or table.single) and table.n_rows > MAX_ROWS
+    if isinstance(table, StoredTable) or long or table.n_samples > MAX_ROWS:
+        table = sample_rows(table, MAX_ROWS, FOLD_SEED)
+    rows = single_rows(table, MAX_ROWS, FOLD_SEED)
     codes = table.codes[rows.pattern]
     names = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
-    words = scramble(rows.hashes[:, None] ^ scramble(names, FOLD_SEED + 3)[None, :], FOLD_SEED)
+    hashes = scramble(rows.hashes[:, None] ^ scramble(names, FOLD_SEED + 3)[None, :], FOLD_SEED)
     present = codes < np.diff(table.first)
-    order = np.where(present, words, np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
+    order = np.where(present, hashes, np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
     turn = (scramble(rows.hashes, FOLD_SEED + 5) % np.uint64(FOLDS)).astype(np.intp)
     fold = np.empty(codes.shape, np.intp)
     np.put_along_axis(fold, order, (np.arange(codes.shape[1])[None, :] + turn[:, None]) % FOLDS, axis=1)
@@ -191,15 +192,15 @@ def cell_folds(table: AnyTable) -> tuple[Copies, Table, list[Fold]]:
     return rows, table, [_hidden(table, rows, codes, fold == k) for k in range(number)]
 
 
-def _hidden(table: Table, rows: Copies, codes: NDArray[Any], hidden: NDArray[np.bool_]) -> Fold:
+def _hidden(table: Table, rows: ReplicatedRows, codes: NDArray[Any], hidden: NDArray[np.bool_]) -> Fold:
     """Rows with some cells hidden, equal ones held once."""
     missing = codes.dtype.type(np.iinfo(codes.dtype).max)
     both = np.hstack([np.where(hidden, missing, codes), np.where(hidden, codes, missing)])
-    patterns, at = np.unique(both, axis=0, return_inverse=True)
+    unique_rows, at = np.unique(both, axis=0, return_inverse=True)
     at = at.reshape(-1)
-    weight = np.bincount(at, rows.weight, minlength=len(patterns)).astype(np.float64)
-    shown, only = (np.ascontiguousarray(part) for part in np.hsplit(patterns, 2))
-    kept = replace(table, codes=shown, row_weight=weight, pattern_of=None, equal=None)
+    weight = np.bincount(at, rows.weight, minlength=len(unique_rows)).astype(np.float64)
+    shown, only = (np.ascontiguousarray(part) for part in np.hsplit(unique_rows, 2))
+    kept = replace(table, codes=shown, row_weight=weight, unique_index=None, equal=None)
     return Fold(kept, replace(kept, codes=only), at)
 
 

@@ -20,7 +20,7 @@ Symbols   paper     here        shape    meaning
           W         left        (L, F)   stacked factors of S₁
           H         right       (K, F)   stacked factors of S₂ times D(λ), rows scaled to sum one
           X̂         frequencies (C, C)   pair frequencies
-          S p       n_rows, observed     rows, and the share of cells observed
+          S p       n_rows, observed     rows, and the proportion of cells observed
           Â⁰ λ̂⁰     start                where EM began
           η ε φ κ D̄₁ D̄₂ D̄ ρ₁ ρ₂ δ₁ δ₂   as in the paper
 """
@@ -38,20 +38,20 @@ from latentfit.core.verdict import LARGEST_LOG, WORST_CONDITION
 
 DELTA = 0.05
 """δ of Theorem 1 and Proposition 1, μ of Theorem 2: a promise may fail once in twenty times."""
-LEAST_OBSERVED = 1e-12
-"""Share of cells observed in a table of gaps: keeps what divides by it finite."""
+MIN_OBSERVED = 1e-12
+"""Proportion of cells observed in a table without observed cells: keeps what divides by it finite."""
 
 Quantities = dict[str, float | None]
 
 
-def pair_shares(meetings: Floats, n_rows: float) -> Floats:
-    """p of the paper for every two columns (N, N): its square is the share of rows that show both."""
-    return np.asarray(np.sqrt(np.minimum(meetings / max(n_rows, 1e-300), 1.0)))
+def pair_observation_rates(co_observed: Floats, n_rows: float) -> Floats:
+    """p of the paper for every two columns (N, N): its square is the proportion of rows that show both."""
+    return np.asarray(np.sqrt(np.minimum(co_observed / max(n_rows, 1e-300), 1.0)))
 
 
 def noise_bound(n_rows: float, observed: float) -> Quantities:
     """Proposition 1: φ bounds ‖X_jk − X̂_jk‖_F of a pair with p at least `observed`, if p ≥ √(8/S · log(2/δ))."""
-    S, p = max(n_rows, 1.0), max(observed, LEAST_OBSERVED)
+    S, p = max(n_rows, 1.0), max(observed, MIN_OBSERVED)
     return {
         "phi": float(np.sqrt(2) * (1 + np.sqrt(np.log(2 / DELTA))) / (p * np.sqrt(S))),
         "least_observed": float(np.sqrt(8 / S * np.log(2 / DELTA))),
@@ -130,7 +130,7 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
     D̄ and the basin are those of Assumption 2, δ₁ and δ₂ (56); Theorem 2 asks for S by (36) and N by (38).
     """
     F, N, I = mixture.n_classes, mixture.n_columns, int(np.diff(mixture.first).max())
-    S, p, weights = max(n_rows, 1.0), max(observed, LEAST_OBSERVED), mixture.weights
+    S, p, weights = max(n_rows, 1.0), max(observed, MIN_OBSERVED), mixture.weights
     log_term = float(np.log(12 * N * F * I / DELTA))
     rho_1, rho_2 = float(mixture.table.min()), float(weights.min())
     per_class = S * p * np.maximum(weights, 1e-300)
@@ -176,14 +176,14 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
     }
 
 
-def start_in_basin(start: Mixture, mixture: Mixture, basin: dict[str, float | list[float] | None]) -> Quantities:
+def init_in_basin(init: Mixture, mixture: Mixture, basin: dict[str, float | list[float] | None]) -> Quantities:
     """Assumption 2: is every entry of the start within δ₁ of the profiles and δ₂ (56) of the weights, classes matched?
 
     Without the D̄ that Theorem 2 asks for δ₁ and δ₂ may exceed 1, and then being inside says nothing.
     """
-    if start.n_classes != mixture.n_classes:
+    if init.n_classes != mixture.n_classes:
         return {"profile_error": None, "weight_error": None, "inside": 0.0}
-    near = align_classes(start, mixture)
+    near = align_classes(init, mixture)
     profile_error = float(np.abs(near.table - mixture.table).max())
     weight_error = float(np.abs(near.weights - mixture.weights).max())
     delta_1, delta_2 = basin["delta_1"], basin["delta_2"]

@@ -5,15 +5,16 @@ N rows (of m) that show both, shrunk where few do, since a correlation of few ro
 |S[i, j]| is maximal total correlation with d = 2 to first order (D ≈ r²/2; Najafi et al., Def. 3.5) and finds a few
 strong columns; the largest eigenvalue of S finds many weak ones.
 
-Null. Every column's observed cells are permuted among the rows that show it: margins and gaps stay, dependence goes.
-B permutations give mean and spread, z = (value − mean) / spread; a borderline z is looked at again with four times as
-many. p-values reach below 1/(B + 1) through the law that each statistic has in the limit: Gumbel's for a largest pair,
-Tracy & Widom's for an eigenvalue (Chiani's 2014 gamma approximation), scaled to the permutations' mean and spread. That
-these are estimated from B values is paid for: z passes through Student's t with B − 1 degrees of freedom first.
+Null. Every column's observed cells are permuted among the rows that show it: margins and missing values stay,
+dependence goes. B permutations give mean and spread, z = (value − mean) / spread; a borderline z is looked at again
+with four times as many. p-values reach below 1/(B + 1) through the distribution that each statistic has in the limit:
+Gumbel's for a largest pair, Tracy & Widom's for an eigenvalue (Chiani's 2014 gamma approximation), scaled to the
+permutations' mean and spread. That these are estimated from B values is paid for: z passes through Student's t with B
+− 1 degrees of freedom first.
 
 Paper     Najafi, Motahari & Rabiee 2020, Definition 3.5 for pairs; Chiani 2014 for the tail
 Needs     rows drawn independently, binary columns that vary
-Promises  under independence z has mean 0 and spread 1, whatever margins and gaps are; p-values as measured in
+Promises  under independence z has mean 0 and spread 1, whatever margins and missing values are; p-values as measured in
           docs/models/clusters_purity.md
 Differs   permutations in place of a threshold from theory
 
@@ -39,9 +40,9 @@ Statistic = Callable[[Floats], float]
 """A measure of dependence of rows (m, L) in {0, 1, nan}; larger means more dependent."""
 
 Tail = Callable[[float], float]
-"""Upper tail of a law with mean 0 and spread 1."""
+"""Upper tail of a distribution with mean 0 and spread 1."""
 
-LEAST_ROWS = 10
+MIN_ROWS = 10
 """Rows below which nothing is tested: no pair of columns could stand out from its permutations."""
 SMALL_SPREAD = 1e-9
 """Spread below which permutations count as all alike (columns with a single row on one side)."""
@@ -54,9 +55,9 @@ SHARPER = 4
 """Times as many permutations a borderline case gets."""
 
 TW_SHAPE, TW_SCALE = 46.44604884387, 0.18605402228
-"""Gamma approximation of the Tracy–Widom law of real matrices, up to its shift (Chiani 2014)."""
+"""Gamma approximation of the Tracy–Widom distribution of real matrices, up to its shift (Chiani 2014)."""
 GUMBEL_SPREAD = np.pi / np.sqrt(6)
-"""Standard deviation of Gumbel's law."""
+"""Standard deviation of Gumbel's distribution."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Rows:
         return Rows(self.ones[:, columns], None if self.shown is None else self.shown[:, columns])
 
     def values(self) -> Floats:
-        """Cells as numbers, gaps as nan."""
+        """Cells as numbers, missing values as nan."""
         cells = self.ones.astype(np.float64)
         if self.shown is not None:
             cells[self.shown == 0] = np.nan
@@ -102,11 +103,11 @@ def compare_with_permutations(
 ) -> list[Tested]:
     """Largest pair, top eigenvalue, and `extra` when given; untested when rows or varying columns are too few."""
     varying = varying_columns(rows)
-    laws: list[Tail] = [gumbel_tail, tracy_widom_tail]
+    tails: list[Tail] = [gumbel_tail, tracy_widom_tail]
     if extra is not None:
-        laws.append(gumbel_tail)
-    if rows.n_rows < LEAST_ROWS or len(varying) < 2:
-        return [UNTESTED for _ in laws]
+        tails.append(gumbel_tail)
+    if rows.n_rows < MIN_ROWS or len(varying) < 2:
+        return [UNTESTED for _ in tails]
     rows = rows.keep(varying)
     pairs = None if rows.shown is None else rows.shown.T @ rows.shown
 
@@ -117,15 +118,15 @@ def compare_with_permutations(
 
     value = measure(rows)
     null = [measure(permute_columns(rows, rng)) for _ in range(n_permutations)]
-    found = _judge_all(value, null, laws)
+    found = _judge_all(value, null, tails)
     if BORDERLINE[0] <= max(test.z for test in found) < BORDERLINE[1]:
         null += [measure(permute_columns(rows, rng)) for _ in range((SHARPER - 1) * n_permutations)]
-        found = _judge_all(value, null, laws)
+        found = _judge_all(value, null, tails)
     return found
 
 
-def _judge_all(value: list[float], null: list[list[float]], laws: list[Tail]) -> list[Tested]:
-    return [judge(v, draws, law) for v, draws, law in zip(value, np.array(null).T, laws, strict=True)]
+def _judge_all(value: list[float], null: list[list[float]], tails: list[Tail]) -> list[Tested]:
+    return [judge(v, draws, tail) for v, draws, tail in zip(value, np.array(null).T, tails, strict=True)]
 
 
 def varying_columns(rows: Rows) -> NDArray[np.intp]:
@@ -138,7 +139,7 @@ def varying_columns(rows: Rows) -> NDArray[np.intp]:
 def permute_columns(rows: Rows, rng: np.random.Generator) -> Rows:
     """Every column's observed cells in a random order of its own."""
     if rows.shown is None:
-        cells = rows.ones.T.astype(np.float64)  # columns side by side, cells of a word: numpy swaps these soonest
+        cells = rows.ones.T.astype(np.float64)  # contiguous columns of 64-bit cells: numpy permutes these fastest
         return Rows(rng.permuted(cells, axis=1).T.astype(np.float32), None)
     ones = np.zeros_like(rows.ones.T)
     for column, cells, shown in zip(ones, rows.ones.T, rows.shown.T > 0, strict=True):
@@ -202,15 +203,15 @@ def top_eigenvector(S: Floats) -> Floats:
 
 
 def judge(value: float, null: Floats, tail: Tail) -> Tested:
-    """A value against its permutations under a law of mean 0 and spread 1 given by its upper tail."""
+    """A value against its permutations under a distribution of mean 0 and spread 1 given by its upper tail."""
     mean, spread = float(null.mean()), float(null.std(ddof=1))
     if not spread > SMALL_SPREAD:
         return Tested(float(value), 0.0, mean, 1.0)
     z = (float(value) - mean) / spread
-    return Tested(float(value), z, mean + spread * QUANTILES[tail], tail(_paid(z, len(null))))
+    return Tested(float(value), z, mean + spread * QUANTILES[tail], tail(_student_to_normal(z, len(null))))
 
 
-def _paid(z: float, n_draws: int) -> float:
+def _student_to_normal(z: float, n_draws: int) -> float:
     """The normal deviate as rare as z is when mean and spread come from `n_draws` values."""
     return float(norm.isf(t.sf(z / np.sqrt(1 + 1 / n_draws), n_draws - 1)))
 
@@ -229,9 +230,9 @@ QUANTILES: dict[Tail, float] = {
     gumbel_tail: float((-np.log(-np.log(0.95)) - np.euler_gamma) / GUMBEL_SPREAD),
     tracy_widom_tail: float((gamma.isf(0.05, TW_SHAPE) - TW_SHAPE) / np.sqrt(TW_SHAPE)),
 }
-"""Where each law's upper .05 begins, in spreads above the mean."""
+"""Where each distribution's upper .05 begins, in spreads above the mean."""
 
 
 def together(p_values: list[float]) -> float:
-    """The chance that the smallest of several p-values is so small, were they unrelated (Šidák)."""
+    """The probability that the smallest of several p-values is so small, were they unrelated (Šidák)."""
     return float(-np.expm1(len(p_values) * np.log1p(-min(p_values)))) if min(p_values) < 1 else 1.0

@@ -14,8 +14,8 @@ Intervals are Wilson's at the effective rows, n_eff = p (1 − p) / se²: they s
 which they reach where no row of the class speaks against it.
 
 Where rows of zeros were never recorded (`truncated`) the table has those that are expected, and their number is itself
-not known: it follows the negative binomial law of failures before N successes, with variance V = N P0 / (1 − P0)². That
-takes V m mᵀ off the information, m being the mean score of an all-zero row.
+not known: it follows the negative binomial distribution of failures before N successes, with variance V = N P0 / (1 −
+P0)². That takes V m mᵀ off the information, m being the mean score of an all-zero row.
 
 Wide tables: the columns that tell classes apart best, as many as `CORE` parameters hold, are inverted together with
 the weights; every other column joins them one at a time, since it moves rows between classes the least.
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from latentfit.clusters.em import unseen_share, zero_posterior
+from latentfit.clusters.em import unseen_fraction, zero_posterior
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
@@ -53,14 +53,14 @@ CORE = 1_200
 """Parameters inverted together: half a second."""
 INFORMATION_WORK = 2e10
 """Rows × core parameters²: above it the missing information is that of a sample of the rows, scaled up."""
-LEAST_SHARE = 0.01
-"""Smallest share of the complete information that may be left: less, and the class is not told apart at all."""
+MIN_PROPORTION = 0.01
+"""Smallest proportion of the complete information that may be left: less, and the class is not told apart at all."""
 HIDDEN = 1.5
 """How often the spread due to hidden classes is counted. The posterior was fitted to the same rows and is too sure, and
 the curvature at the optimum understates how far overlapping classes can move: on simulated mixtures kept apart from the
 reported ones the squared errors of this part came out 1.3 to 2.4 times as large as the information says."""
 SURE = 1e-7
-"""Doubt below which a row counts as knowing its class: it hides no information."""
+"""Posterior error probability below which a row counts as knowing its class: it hides no information."""
 ROWS_AT_ONCE, COLUMNS_AT_ONCE = 4_096, 64
 """Rows whose scores, and columns beside the core whose information, are held together."""
 
@@ -92,7 +92,7 @@ def frequency_intervals(
     z = standard_errors_of(level)
     if not (np.diff(table.first) == 2).all() or not np.array_equal(table.first, mixture.first):
         raise DataError(
-            "the mixture is none of this table's with two categories a column; intervals of frequencies need that"
+            "the mixture is none of this table's with two categories per column; intervals of frequencies need that"
         )
     p = mixture.table[1::2].T
     with one_blas_thread():
@@ -119,7 +119,7 @@ def column_intervals(
     table: Table,
     mixture: Mixture,
     frequencies: Floats,
-    silent: NDArray[np.bool_],
+    noninformative: NDArray[np.bool_],
     aside: SetAside,
     *,
     level: float,
@@ -130,19 +130,24 @@ def column_intervals(
 ) -> tuple[Floats, Floats]:
     """Bounds (K, L) of the `frequencies` of all columns; `table` and `mixture` hold those that were not set aside.
 
-    A `silent` column (L,) has one frequency in all classes. Each row of the table stands for so many of those fitted.
+    A `noninformative` column (L,) has one frequency in all classes. Each row of the table stands for so many of those
+    fitted.
     """
     low, high = (np.empty_like(frequencies) for _ in range(2))
-    z, quiet = standard_errors_of(level), silent[~aside.columns]
-    heard, free = table.without(quiet), ~aside.columns & ~silent
-    part = Mixture(mixture.weights, mixture.table[np.repeat(~quiet, 2)], heard.first)
+    z, tied_columns = standard_errors_of(level), noninformative[~aside.columns]
+    heard, free = table.without(tied_columns), ~aside.columns & ~noninformative
+    part = Mixture(mixture.weights, mixture.table[np.repeat(~tied_columns, 2)], heard.first)
     found = frequency_intervals(
         heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for, truncated=truncated
     )
     low[:, free], high[:, free] = found.low, found.high
-    shared = stands_for * table.singles().reshape(-1, 2)[quiet]  # all rows tell of a frequency that all classes share
+    shared = (
+        stands_for * table.singles().reshape(-1, 2)[tied_columns]
+    )  # all rows tell of a frequency that all classes share
     rows = shared.sum(axis=1) + mixture.n_classes * smoothing
-    low[:, silent], high[:, silent] = reach_ends(shared[:, 1], shared[:, 0], wilson(frequencies[:, silent], rows, z))
+    low[:, noninformative], high[:, noninformative] = reach_ends(
+        shared[:, 1], shared[:, 0], wilson(frequencies[:, noninformative], rows, z)
+    )
     ones, rows = aside.ones, aside.rows
     low[:, aside.columns], high[:, aside.columns] = reach_ends(
         ones, rows - ones, wilson(frequencies[:, aside.columns], rows + 1, z)
@@ -168,9 +173,9 @@ def effective_rows(
     complete = seen * p * (1 - p)
     lost = unseen_scores(mixture, float(weight.sum())) if truncated else np.zeros((K, L + 1))
     if K == 1:
-        hidden_share = np.square(lost[0, :-1]) / complete[0]
-        left = max(1 - float(hidden_share.sum()), LEAST_SHARE)
-        return _rows(seen, complete, (1 + hidden_share / left) / complete), np.zeros(1)
+        hidden_fraction = np.square(lost[0, :-1]) / complete[0]
+        left = max(1 - float(hidden_fraction.sum()), MIN_PROPORTION)
+        return _rows(seen, complete, (1 + hidden_fraction / left) / complete), np.zeros(1)
     core = core_columns(mixture, K, L)
     unsure = np.flatnonzero(1 - posterior.max(axis=1) > SURE)
     step = _step(len(unsure), K * (len(core) + 1))
@@ -210,8 +215,8 @@ def effective_rows(
 
 def unseen_scores(mixture: Mixture, n_rows: float) -> Floats:
     """√V times the mean score (K, L + 1) of an all-zero row, weights last; `n_rows` with the rows never recorded."""
-    share = unseen_share(mixture)
-    spread = np.sqrt(n_rows / (1 + share) * share * (1 + share))
+    proportion = unseen_fraction(mixture)
+    spread = np.sqrt(n_rows / (1 + proportion) * proportion * (1 + proportion))
     posterior = zero_posterior(mixture)
     p = mixture.table[1::2].T
     scores = np.column_stack([-posterior[:, None] * p, posterior - mixture.weights])
@@ -243,20 +248,20 @@ def _step(n_rows: int, size: int) -> int:
 
 
 def _rows(seen: Floats, complete: Floats, variance: Floats) -> Floats:
-    """Effective rows: those of known class times the share of their information that is left."""
-    share = 1 / (1 + HIDDEN * np.maximum(complete * variance - 1, 0.0))
-    return np.asarray(np.maximum(seen * np.maximum(share, LEAST_SHARE), 1.0))
+    """Effective rows: those of known class times the proportion of their information that is left."""
+    proportion = 1 / (1 + HIDDEN * np.maximum(complete * variance - 1, 0.0))
+    return np.asarray(np.maximum(seen * np.maximum(proportion, MIN_PROPORTION), 1.0))
 
 
 def _inverse(information: Floats) -> Floats:
-    """The inverse of an information matrix; where rounding or an unfinished climb left it indefinite, its nearest."""
+    """The inverse of an information matrix; where rounding or an unfinished EM run left it indefinite, its nearest."""
     scale = 1 / np.sqrt(np.maximum(np.diag(information), 1e-12))
     matrix = information * np.outer(scale, scale)
     try:
         inverse = cho_solve(cho_factor(matrix, lower=True), np.eye(len(matrix)))
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(matrix)
-        inverse = (vectors / np.maximum(values, LEAST_SHARE)) @ vectors.T
+        inverse = (vectors / np.maximum(values, MIN_PROPORTION)) @ vectors.T
     return np.asarray(inverse * np.outer(scale, scale))
 
 
@@ -313,12 +318,13 @@ class _Hidden:
 # Frequencies and weights of a clustering, with intervals.
 #
 # The paper says that after an ε-correct clustering every entry of P and w is known up to ε + O(n^-1/2). That is not so:
-# purity bounds the strangers in a cluster, not what the class has lost. A small class may lose a *selected* part of its
-# rows to a large cluster, which stays ε-pure: 80 rows that say yes, say, among 800 others at ε = .1. So the interval
-# here
+# purity bounds the rows of other classes in a cluster, not what the class has lost. A small class may lose a
+# *selected* part of its rows to a large cluster, which stays ε-pure: 80 rows that say yes, say, among 800 others at ε
+# = .1. So the interval here
 # is the widest that an ε-correct clustering allows when every class has one cluster: up to εm of a cluster's m rows are
-# strangers, up to ε(n − m) of its class are in other clusters, and both may be all ones or all zeros. Wilson's score
-# interval of the observed share is moved outwards by that. Gaps are left out of the column they are in.
+# rows of other classes, up to ε(n − m) of its class are in other clusters, and both may be all ones or all zeros.
+# Wilson's score interval of the observed proportion is moved outwards by that. Missing values are left out of the
+# column they are in.
 #
 # Paper     Najafi, Motahari & Rabiee 2020, Section 3, after Theorem 3.1
 # Needs     labels of an ε-correct clustering with one cluster per class, ε
@@ -353,21 +359,25 @@ def parameters_of(
     ones = member.T @ np.where(table.present, table.codes, 0).astype(np.float64)
     sizes = member.sum(axis=0)
     z = standard_errors_of(level)
-    share = sizes / sizes.sum()
+    proportion = sizes / sizes.sum()
     seen = np.where(shown > 0, shown, np.nan)
-    strangers, lost = epsilon * sizes, epsilon * (sizes.sum() - sizes)
+    impurities, lost = epsilon * sizes, epsilon * (sizes.sum() - sizes)
     weights_low, weights_high = _moved(
-        share, np.full_like(share, sizes.sum()), z, (sizes - strangers) / sizes.sum(), (sizes + lost) / sizes.sum()
+        proportion,
+        np.full_like(proportion, sizes.sum()),
+        z,
+        (sizes - impurities) / sizes.sum(),
+        (sizes + lost) / sizes.sum(),
     )
-    gone, others = np.minimum(strangers[:, None], ones), np.minimum(lost[:, None], shown.sum(axis=0) - shown)
-    zeros_gone = np.minimum(strangers[:, None], shown - ones)
+    gone, others = np.minimum(impurities[:, None], ones), np.minimum(lost[:, None], shown.sum(axis=0) - shown)
+    zeros_gone = np.minimum(impurities[:, None], shown - ones)
     least = (ones - gone) / np.maximum(seen - gone + others, 1e-300)
     most = (ones + others) / np.maximum(seen - zeros_gone + others, 1e-300)
     low, high = _moved(ones / seen, seen, z, least, most)
-    return ClusterParameters(share, weights_low, weights_high, ones / seen, low, high)
+    return ClusterParameters(proportion, weights_low, weights_high, ones / seen, low, high)
 
 
-def _moved(share: Floats, n: Floats, z: float, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+def _moved(proportion: Floats, n: Floats, z: float, least: Floats, most: Floats) -> tuple[Floats, Floats]:
     """Wilson's interval, its ends moved as far as the share itself may lie off: between `least` and `most`."""
-    low, high = wilson(share, n, z)
-    return np.maximum(low - (share - least), 0.0), np.minimum(high + (most - share), 1.0)
+    low, high = wilson(proportion, n, z)
+    return np.maximum(low - (proportion - least), 0.0), np.minimum(high + (most - proportion), 1.0)

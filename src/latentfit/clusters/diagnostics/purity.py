@@ -2,12 +2,13 @@
 
 A mixture fitted to few rows is overconfident on those rows: it says .005 of a cluster is misplaced when .08 is. So
 rows are dealt to five folds by their hash; for each fold EM goes on from the full fit over the other rows, and
-the fold's rows are judged by what comes out. Classes keep their numbers because every climb starts from the full fit.
+the fold's rows are judged by what comes out. Classes keep their numbers because every EM run starts from the full fit.
 
-The five fits also say how far a cluster's mean doubt moves with the rows it was learnt from: their jackknife spread.
+The five fits also say how far a cluster's mean posterior error probability moves with the rows it was learnt from:
+their jackknife spread.
 
 The passes are bounded by the work they make: 20 on small tables, where overconfidence is, down to one on large ones,
-where a fold moves the parameters by next to nothing. They leap (SQUAREM): plain passes forget a fold too slowly.
+where a fold moves the parameters by next to nothing. They use SQUAREM: plain iterations forget a fold too slowly.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.init import name_order
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.progress import counted
-from latentfit.core.table.replicates import Copies, single_rows, thinned
+from latentfit.core.table.replicates import ReplicatedRows, single_rows, thinned
 from latentfit.core.table.table import Table
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
 FOLDS = 5
 """Parts of the rows, each judged by a fit without it."""
-PASSES = 20
-"""EM passes that let a fold be forgotten."""
+N_ITER = 20
+"""EM iterations that let a fold be forgotten."""
 WORK = 1_000_000_000
 """Rows × columns × classes over all folds and passes: about a second."""
 FOLD_SALT = 11
@@ -55,13 +56,13 @@ class CrossFit:
     """Doubt that rows belong where they were put, by parameters that have not seen them."""
 
     doubt: Floats  # (c,) of every single row: 1 − posterior of its own cluster
-    by_fold: Floats  # (folds, K) mean doubt of each cluster's rows under the parameters of each fold
+    by_fold: Floats  # (folds, K) mean of `doubt` in each cluster under the parameters of each fold
 
 
 def cross_fit(
     table: Table,
     mixture: Mixture,
-    copies: Copies,
+    copies: ReplicatedRows,
     label: NDArray[np.intp],
     *,
     smoothing: float,
@@ -75,13 +76,13 @@ def cross_fit(
     doubt, by_fold = np.empty(len(label)), []
     fold = (copies.uniform(FOLD_SALT) * FOLDS).astype(np.intp)
     per_pass = max(len(label) * table.n_columns * mixture.n_classes * (FOLDS - 1), 1)
-    passes = min(max(WORK // per_pass, 1), PASSES)
+    passes = min(max(WORK // per_pass, 1), N_ITER)
     which, of = np.unique(copies.pattern, return_inverse=True)
     looked_at = MemoryEngine(table.take(which), n_jobs)
     for held in range(FOLDS):
         params, rest = mixture, fold != held
         if rest.any():
-            steps = table_steps(_patterns(table, copies, rest), mixture.n_classes, smoothing, n_jobs, tied=tied)
+            steps = table_steps(_unique_rows(table, copies, rest), mixture.n_classes, smoothing, n_jobs, tied=tied)
             params = em(steps, mixture, max_iter=passes, tol=0.0, accelerate=True).params
         moved = 1 - posterior_of(looked_at, params)[0][of, label]
         doubt[~rest] = moved[~rest]
@@ -96,7 +97,7 @@ def mean_by_label(values: Floats, label: NDArray[np.intp], weight: Floats, K: in
     return np.where(total > 0, sums / np.where(total > 0, total, 1.0), np.nan)
 
 
-def _patterns(table: Table, copies: Copies, chosen: NDArray[np.bool_]) -> Table:
+def _unique_rows(table: Table, copies: ReplicatedRows, chosen: NDArray[np.bool_]) -> Table:
     """The table of some single rows, equal ones counted together."""
     weight = np.bincount(copies.pattern[chosen], copies.weight[chosen], minlength=table.n_rows)
     keep = np.flatnonzero(weight)
@@ -123,7 +124,7 @@ def _patterns(table: Table, copies: Copies, chosen: NDArray[np.bool_]) -> Table:
 #
 # Cost: linear in the rows; at most `SAMPLED_ROWS` rows are looked at and `tested_rows` of them in one cluster, chosen
 # by
-# their hashes; at most `MOST_COLUMNS` columns, those that vary most in the cluster (a choice permutations do not move).
+# their hashes; at most `MAX_COLUMNS` columns, those that vary most in the cluster (a choice permutations do not move).
 #
 # Paper     Najafi, Motahari & Rabiee 2020: (3.3), which the test asks about, and Definition 3.5 for pairs of columns
 # Needs     a fitted mixture of two-valued columns, rows drawn independently
@@ -140,13 +141,13 @@ FLAG_AT = 3.0
 """Spreads above the permutations at which a cluster is flagged: about one pure cluster in fifty reaches it."""
 SAMPLED_ROWS = 200_000
 """Rows that labels are drawn for."""
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Rows of one cluster that are tested: dependence too weak to show in so many misplaces few rows."""
 PRODUCT_WORK = 4e8
 """Rows × columns² of one product: above it fewer rows are tested."""
 FEWEST_ROWS = 1_000
 """Rows tested however many columns there are."""
-MOST_COLUMNS = 1_000
+MAX_COLUMNS = 1_000
 """Columns tested together."""
 SUSPECTS = 5
 """Columns named for a flagged cluster."""
@@ -291,13 +292,14 @@ def _table(
 
 
 def stated_impurity(crossed: CrossFit, label: NDArray[np.intp], weight: Floats) -> tuple[Floats, Floats]:
-    """Mean doubt (K,) of each cluster's rows, and what their true share of strangers stays below in 19 cases of 20."""
+    """Mean posterior error probability (K,) of each cluster's rows, and what their true proportion of rows of other
+    classes stays below in 19 cases of 20."""
     folds, K = crossed.by_fold.shape
     stated = mean_by_label(crossed.doubt, label, weight, K)
     part = weight / np.bincount(label, weight, minlength=K)[label]
-    chance = np.bincount(label, np.square(part) * crossed.doubt * (1 - crossed.doubt), minlength=K)
+    probability = np.bincount(label, np.square(part) * crossed.doubt * (1 - crossed.doubt), minlength=K)
     jackknife = (folds - 1) * crossed.by_fold.var(axis=0)
-    return stated, np.minimum(stated + ONE_SIDED * np.sqrt(chance + jackknife), 1.0)
+    return stated, np.minimum(stated + ONE_SIDED * np.sqrt(probability + jackknife), 1.0)
 
 
 def class_ranks(mixture: Mixture) -> NDArray[np.intp]:
@@ -318,12 +320,12 @@ def drawn_labels(posterior: Floats, uniform: Floats, ranks: NDArray[np.intp]) ->
 
 def tested_rows(n_columns: int) -> int:
     """Rows of one cluster that are tested."""
-    return int(np.clip(PRODUCT_WORK / max(n_columns, 1) ** 2, FEWEST_ROWS, MOST_ROWS))
+    return int(np.clip(PRODUCT_WORK / max(n_columns, 1) ** 2, FEWEST_ROWS, MAX_ROWS))
 
 
-def cells_of(table: Table, patterns: NDArray[np.int64], order: NDArray[np.intp]) -> Rows:
-    """Some rows as ones and gaps, columns in the given order."""
-    codes = table.codes[patterns][:, order]
+def cells_of(table: Table, unique_rows: NDArray[np.int64], order: NDArray[np.intp]) -> Rows:
+    """Some rows as ones and missing values, columns in the given order."""
+    codes = table.codes[unique_rows][:, order]
     shown = codes < np.diff(table.first)[order]
     return Rows((codes == 1).astype(np.float32), None if shown.all() else shown.astype(np.float32))
 
@@ -331,17 +333,17 @@ def cells_of(table: Table, patterns: NDArray[np.int64], order: NDArray[np.intp])
 def most_varying(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
     """The columns with the largest p (1 − p) · (rows that show them), those that vary at all, and which they are."""
     varying = varying_columns(rows)
-    if len(varying) > MOST_COLUMNS:
+    if len(varying) > MAX_COLUMNS:
         ones = rows.ones[:, varying].sum(axis=0, dtype=np.float64)
         shown = float(rows.n_rows) if rows.shown is None else rows.shown[:, varying].sum(axis=0, dtype=np.float64)
-        varying = np.sort(varying[np.argsort(-ones * (1 - ones / shown), kind="stable")[:MOST_COLUMNS]])
+        varying = np.sort(varying[np.argsort(-ones * (1 - ones / shown), kind="stable")[:MAX_COLUMNS]])
     return rows.keep(varying), varying
 
 
-def suspects(table: Table, copies: Copies, belief: Floats, order: NDArray[np.intp]) -> tuple[Names, Names]:
-    """The pair of columns most correlated in a cluster, rows counted by their belief in it, and the columns that
-    weigh most in the leading direction of all correlations."""
-    counted = belief * copies.weight
+def suspects(table: Table, copies: ReplicatedRows, membership: Floats, order: NDArray[np.intp]) -> tuple[Names, Names]:
+    """The pair of columns most correlated in a cluster, rows counted by their posterior probability of it, and the
+    columns that weigh most in the leading direction of all correlations."""
+    counted = membership * copies.weight
     members = np.flatnonzero(counted > 1e-3 * counted.max())[: 2 * tested_rows(table.n_columns)]
     rows, kept = most_varying(cells_of(table, copies.pattern[members], order))
     S = shrunk_correlations(rows, weight=counted[members])

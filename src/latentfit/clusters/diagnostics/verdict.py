@@ -9,7 +9,7 @@ zeros alone are missing that should be there, or when EM was cut short.
 Paper     Allman, Matias & Rhodes 2009 (generic identifiability)
 Needs     fitted clusters, their purity certificates and path
 Promises  what the certificates promise (`clusters/diagnostics/purity.py`)
-Differs   they prove that so many columns are enough for almost all parameters; fewer are doubted, not refused
+Differs   they prove that so many columns are enough for almost all parameters; fewer give a caution, not an error
 
 Symbols   here      shape     meaning
           table     (n, L)    without columns set aside
@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from latentfit.clusters.diagnostics.purity import PurityTable
-from latentfit.clusters.em import BlankRows, TruncatedSteps, recorded_weights, unseen_share
-from latentfit.clusters.select.criteria import PathNumbers, size_charge, statistical_charge
+from latentfit.clusters.em import BlankRows, TruncatedSteps, recorded_weights, unseen_fraction
+from latentfit.clusters.select.criteria import PathNumbers, size_penalty, statistical_penalty
 from latentfit.clusters.select.path import varying_columns
 from latentfit.clusters.theory import has_room, least_columns, separable_delta
 from latentfit.core.em import em
@@ -34,18 +34,18 @@ from latentfit.core.table.table import Table
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.engine.memory import MemoryEngine
 
-LEAST_ROWS = 30.0
+MIN_ROWS = 30.0
 """Rows a cluster should have: with fewer a frequency of one half is known to no better than ± 18 points."""
 IMPURE = 0.2
-"""Share of a cluster's rows that may belong elsewhere before it is said."""
+"""Proportion of a cluster's rows that may belong elsewhere before it is said."""
 MANY_ASIDE = 0.1
-"""Share of the columns that may be near-duplicates before it is said."""
-LEAST_TWICE = 10.0
+"""Proportion of the columns that may be near-duplicates before it is said."""
+MIN_TWICE = 10.0
 """Rows with two 1s that must be there to tell how many rows of zeros were not recorded, to about a third."""
 ZEROS_EXPECTED = 10.0
 """Rows of zeros that must be expected before it is said that there are none: by chance once in 22,000 tables."""
 ONE_CLASS_PASSES = 200
-"""Passes of the fit with one cluster to which rows of zeros are unknown."""
+"""Iterations of the fit with one cluster to which rows of zeros are unknown."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ def examine_clusters(
             f"{n_varying} columns vary, and only from {least_columns(K)} on {K} clusters are known to have one answer; "
             "add columns or ask for fewer clusters.",
         )
-    small = np.flatnonzero(rows < LEAST_ROWS)
+    small = np.flatnonzero(rows < MIN_ROWS)
     if K > 1 and len(small):
         examiner.doubt(
             "caution",
-            f"Cluster {small[-1]} rests on about {rows[small[-1]]:.0f} rows, fewer than {LEAST_ROWS:.0f}; ask for "
+            f"Cluster {small[-1]} rests on about {rows[small[-1]]:.0f} rows, fewer than {MIN_ROWS:.0f}; ask for "
             "fewer clusters or bring more rows.",
         )
     _examine_purity(examiner, purity, screening)
@@ -155,17 +155,17 @@ def _examine_zeros(examiner: Examiner, table: Table, mixture: Mixture) -> None:
     """No row is all 0, and that such rows were never recorded explains the table better than its clusters do."""
     blank = ~(table.codes == 1).any(axis=1)
     alone = Mixture(np.ones(1), normalise_tables(table.singles()[:, None], table.first), table.first)
-    expected = table.total_weight * _zero_chance(alone)
+    expected = table.total_weight * _zero_probability(alone)
     if (table.present[blank].all(axis=1)).any() or expected <= ZEROS_EXPECTED:
         return
     steps = TruncatedSteps(plain_steps(table, 1), BlankRows.of(table))
     one = em(steps, alone, max_iter=ONE_CLASS_PASSES, tol=1e-7, accelerate=True)
-    charge = (mixture.n_classes - 1) * statistical_charge(int(varying_columns(table).sum()))
-    charge += size_charge(mixture.weights)
+    penalty = (mixture.n_classes - 1) * statistical_penalty(int(varying_columns(table).sum()))
+    penalty += size_penalty(mixture.weights)
     examiner.quantities["zero_rows_expected"] = expected
-    by_clusters = table.total_weight * _zero_chance(mixture)
+    by_clusters = table.total_weight * _zero_probability(mixture)
     fitted = MemoryEngine(table, 1).sums(mixture).log_likelihood
-    if by_clusters > ZEROS_EXPECTED or one.log_likelihood > fitted - charge:
+    if by_clusters > ZEROS_EXPECTED or one.log_likelihood > fitted - penalty:
         examiner.doubt(
             "caution",
             f"No row is all 0, and independent columns would give {expected:.0f} such rows: if they were not recorded, "
@@ -177,7 +177,7 @@ def _examine_unseen(examiner: Examiner, table: Table, n_rows: float) -> None:
     """How many rows were never recorded is told by those with two 1s: with m of them to about one part in √m."""
     twice = float(table.each_weight() @ ((table.codes == 1).sum(axis=1) >= 2)) * n_rows / table.total_weight
     examiner.quantities["rows_with_two_ones"] = twice
-    if twice < LEAST_TWICE:
+    if twice < MIN_TWICE:
         examiner.doubt(
             "caution",
             f"{twice:.0f} of {n_rows:.0f} rows have two 1s or more, and they alone tell how many rows of zeros were "
@@ -185,9 +185,9 @@ def _examine_unseen(examiner: Examiner, table: Table, n_rows: float) -> None:
         )
 
 
-def _zero_chance(mixture: Mixture) -> float:
-    share = unseen_share(mixture)
-    return share / (1 + share)
+def _zero_probability(mixture: Mixture) -> float:
+    proportion = unseen_fraction(mixture)
+    return proportion / (1 + proportion)
 
 
 def _examine_purity(examiner: Examiner, purity: PurityTable, screening: Screening) -> None:

@@ -1,7 +1,7 @@
 """Clusters of yes/no rows when nobody knows how many there are.
 
 Longer than other estimators: beside the clusters it keeps what was decided on the way to them (the path, columns that
-copy others, columns that are silent) and has a table for each.
+nearly equal others, columns that are noninformative) and has a table for each.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from latentfit.clusters.data import LearnYesNo, dense_rows, read_binary
 from latentfit.clusters.diagnostics.intervals import SetAside, column_intervals
 from latentfit.clusters.diagnostics.purity import PurityTable, any_flagged, purity_certificates
 from latentfit.clusters.diagnostics.verdict import Screening, examine_clusters
-from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, truncated_rows, unseen_share
+from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, truncated_rows, unseen_fraction
 from latentfit.clusters.estimator.model_file import Decided, cluster_state, restore_clusters
 from latentfit.clusters.select.criteria import FAR_APART, PathNumbers, choose_by_test
-from latentfit.clusters.select.near_duplicates import NearCopy, Screened, screened_path, with_columns
+from latentfit.clusters.select.near_duplicates import NearDuplicate, Screened, screened_path, with_columns
 from latentfit.clusters.select.path import ClusterPath, cluster_path, varying_columns
 from latentfit.core.em import Steps, em
 from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning
@@ -64,57 +64,87 @@ TEST_LEVEL = 0.05
 
 
 class BernoulliMixture(ClusterMixin, TableModel):
-    r"""Cluster yes/no rows, gaps allowed, number of clusters unknown, and say how pure each cluster is.
+    r"""Cluster yes/no rows, missing values allowed, number of clusters unknown, and say how pure each cluster is.
 
     Given the hidden cluster :math:`k`, columns are independent:
     :math:`P(\text{row}) = \sum_k w_k \prod_n p_{kn}^{x_n} (1 - p_{kn})^{1 - x_n}`, over the columns that were observed.
 
     Parameters
     ----------
-    n_components : int or None
+    n_components : int or None, default=None
         Number of clusters; None chooses it (`select`), and `path_` shows all criteria.
-    select : str
+    select : str, default="auto"
         ``"auto"`` takes the practical number (it stops before the first step below a tenth of the largest),
         ``"statistical"`` the number that the evidence asks for, ``"purity"`` splits while a purity test flags a
         cluster, ``"blrt"`` while a bootstrapped likelihood-ratio test does; ``"aic"``, ``"aic3"``, ``"bic"``,
         ``"sabic"``, ``"icl"`` take the minimum of the criterion.
-    binarize : float or None
+    binarize : float or None, default=None
         Cut numbers: above it is 1. None takes 0/1, true/false and yes/no only.
-    max_components : int or None
+    max_components : int or None, default=None
         Longest path; None is 24, and a cluster per eight rows. Where a path ends at it the report says so.
-    screen : bool
+    screen : bool, default=True
         Look for columns that depend on another one inside clusters (near-duplicates are set aside, weaker dependences
         left out of the choice of the number) and for columns that tell nothing about a row's cluster. False takes every
         column as it is.
-    truncated : bool
+    truncated : bool, default=False
         Rows of zeros alone are never recorded (registers, baskets, captures): the likelihood is that of rows with at
         least one 1. `weights_` and `frequencies_` are then those of all rows, recorded or not. No column is screened.
-    smoothing : "auto" or float
+    smoothing : float or "auto", default="auto"
         Pseudo-rows per cluster, shaped like the marginals, in the final fit; 0 is plain maximum likelihood.
-    weight_type : {"sampling", "frequency"}
+    weight_type : {"sampling", "frequency"}, default="sampling"
         What `sample_weight` is: ``"sampling"`` weights change estimates, never the sample size, and only their ratios
         matter (they are scaled to add up to Kish's effective number of rows); ``"frequency"`` weights are whole
         numbers, and a row of weight w is w equal rows.
-    max_iter, tol : int, float
+    max_iter : int, default=500
+        Largest number of EM iterations; 0 gives the initialisation alone.
+    tol : float, default=1e-6
         EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in all,
-        and (up to 50,000 rows) the last quarter of the iterations together less than .003 nats, or after `max_iter`
-        passes.
-    random_state : int or None
-        The one seed; None is 0.
+        and (up to 50,000 rows) the last quarter of the iterations gained less than .003 nats in all; 0 runs all
+        of `max_iter`.
+    random_state : int or None, default=None
+        Seed of all random numbers; None is 0.
+    n_jobs : int or None, default=None
+        Threads; None uses all cores.
+    verbose : int, default=0
+        Above 0 progress is shown.
+    engine : {"auto", "memory", "stream", "dask"}, default="auto"
+        Where the rows are held: in memory, in a file of codes, or on a dask cluster.
 
     Attributes
     ----------
-    labels_ : (n,) cluster of every row, heaviest cluster 0
-    weights_ : (K,) shares of the clusters
-    frequencies_ : (K, columns) how often each column is 1
-    purity_ : frame, one row per cluster: tests of purity, stated and certified impurity, suspect columns
-    path_ : frame, one row per number of clusters with all criteria
-    copies_ : frame of near-duplicate columns that were set aside (column, copies, correlation)
-    local_dependence_ : frame of columns that depend on another inside clusters (column, with, correlation inside
-        clusters); of ten columns or more they took no part in choosing the number, yet they are in the model
-    n_unseen_ : float, with ``truncated=True``: rows of zeros expected beside those that were recorded; else 0
-    silent_ : list of columns that are as frequent in every cluster and say nothing about a row's
+    n_components_ : int
+        Number of clusters K.
+    labels_ : ndarray of shape (n_rows,)
+        Cluster of every row; cluster 0 is the heaviest.
+    weights_ : ndarray of shape (K,)
+        Proportions of the clusters.
+    frequencies_ : ndarray of shape (K, n_columns)
+        How often each column is 1 in each cluster.
+    purity_ : frame with one row per cluster
+        Tests of purity, stated and certified impurity, suspect columns.
+    path_ : frame with one row per number of clusters
+        Log-likelihood, entropy and all criteria.
+    copies_ : frame (column, copies, correlation)
+        Near-duplicate columns that were set aside.
+    local_dependence_ : frame (column, with, correlation)
+        Columns that depend on another inside clusters; of ten columns or more they took no part in choosing the
+        number, yet they are in the model.
+    silent_ : list
+        Noninformative columns: as frequent in every cluster, they say nothing about a row's.
+    n_unseen_ : float
+        With ``truncated=True`` the rows of zeros expected beside those that were recorded; else 0.
+    selection_ : dict or None
+        The number that each criterion chooses; None where it was given.
+    n_iter_ : int
+        EM iterations of the final fit.
+    converged_ : bool
+        Whether EM converged within `max_iter`.
+    log_likelihood_ : float
+        Sum over rows in nats, without prior.
+    objective_ : float
+        Log-likelihood plus the log-prior of the smoothing.
     report_ : `latentfit.core.verdict.FitReport`
+        Verdict, reasons, notes and quantities; made when first used.
 
     Examples
     --------
@@ -176,10 +206,22 @@ class BernoulliMixture(ClusterMixin, TableModel):
     ) -> Self:
         """Find the clusters of yes/no rows.
 
-        `sample_weight` has a weight per row (`weight_type`); of a `latentfit.scan` it is the name of a column. A long
-        fit
-        keeps its parameters in the file `checkpoint` every few seconds while it climbs over all rows; with `resume` it
-        goes on from there and ends with the same bits as without the stop.
+        Parameters
+        ----------
+        X : frame, array-like of shape (n_rows, n_columns) or `latentfit.scan`
+            Columns of 0/1, true/false or yes/no, missing values allowed; or a sparse matrix.
+        y : ignored
+        sample_weight : array-like of shape (n_rows,), str or None, default=None
+            Weights of the rows (`weight_type`); of a `latentfit.scan` the name of a column. Rows of weight 0 count as
+            absent.
+        checkpoint : path or None, default=None
+            File in which a long fit saves its parameters every few seconds; it is removed when the fit has ended.
+        resume : bool, default=False
+            Continue from `checkpoint`; the result has the same bits as that of an uninterrupted fit.
+
+        Returns
+        -------
+        self
         """
         self._check_settings()
         X = self._dense(X)
@@ -189,22 +231,22 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 table = self._read_rows(X, sample_weight)
                 self._check_number(table)
                 shown = self._shown(table)
-                kept = None
+                checkpoint_file = None
                 if checkpoint is not None:
-                    kept = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
+                    checkpoint_file = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
             with clock.stage("number"):
-                saved = None if kept is None else kept.saved
+                saved = None if checkpoint_file is None else checkpoint_file.saved
                 decided = self._choose(shown) if saved is None else Decided.read(saved.decided)
             with clock.stage("refine"):
-                self._refine(table, shown, decided, kept)
+                self._refine(table, shown, decided, checkpoint_file)
                 if sample_weight is not None:
                     self._label_all(X, sample_weight)
-        self._clock, self._notes = clock, [*self._tell(decided), *weight_notes(table)]
+        self._clock, self._notes = clock, [*self._fit_notes(decided), *weight_notes(table)]
         if shown is not table:
             self._notes.append(f"number of clusters and tests looked at {SHOWN_ROWS:,} of {table.n_rows:,} rows")
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
-        if kept is not None:
-            kept.done()
+        if checkpoint_file is not None:
+            checkpoint_file.done()
         self._warn_limit()
         self._warn_number(decided)
         return self
@@ -220,20 +262,20 @@ class BernoulliMixture(ClusterMixin, TableModel):
         return sample_rows(table, SHOWN_ROWS, self._seed())
 
     def _choose(self, table: Table) -> Decided:
-        """Which columns are kept, how many clusters there are, and where the last climb starts."""
+        """Which columns are kept, how many clusters there are, and where the final EM run starts."""
         if self.n_components is None:
             table = self_weighting(table)
-        found = self._walk(table)
-        number = self._number(table, found)
-        path = found.path
+        screened = self._walk(table)
+        number = self._number(table, screened)
+        path = screened.path
         ours = self.n_components is not None or self.select in ("auto", "statistical")
-        quiet = path.preferred(number) if ours else None  # other rules know no silent columns
-        start = path.at(number).mixture if quiet is None else quiet.mixture
-        silent = np.zeros(start.n_columns, bool) if quiet is None else quiet.silent
-        start, silent = with_columns(table, found, start, silent)
+        restricted = path.preferred(number) if ours else None  # other rules know no noninformative columns
+        init = path.at(number).mixture if restricted is None else restricted.mixture
+        noninformative = np.zeros(init.n_columns, bool) if restricted is None else restricted.noninformative
+        init, noninformative = with_columns(table, screened, init, noninformative)
         return Decided(
-            number, path.numbers, found.modelled, found.copies, found.screened, path.at(number).start, silent, start,
-            found.dependent, int(path.limit) if path.limit < table.n_rows else 0,
+            number, path.numbers, screened.modelled, screened.copies, screened.screened, path.at(number).init_name,
+            noninformative, init, screened.dependent, int(path.limit) if path.limit < table.n_rows else 0,
         )  # fmt: skip
 
     def _walk(self, table: Table) -> Screened:
@@ -243,54 +285,58 @@ class BernoulliMixture(ClusterMixin, TableModel):
         def fit(some: Table, until: Callable[[Mixture], bool] | None) -> ClusterPath:
             return cluster_path(
                 some, most=number or self.max_components, least=number or 1, tol=self.tol, seed=self._seed(),
-                n_jobs=self.n_jobs, until=until, silence=screen, truncated=self.truncated,
+                n_jobs=self.n_jobs, until=until, screen_noninformative=screen, truncated=self.truncated,
             )  # fmt: skip
 
         if not screen:
             return Screened(fit(table, None), np.ones(table.n_columns, bool), (), True)
         return screened_path(table, fit, seed=self._seed(), duplicates_only=number is not None)
 
-    def _number(self, table: Table, found: Screened) -> int:
+    def _number(self, table: Table, screened: Screened) -> int:
         if self.n_components is not None:
-            return min(int(self.n_components), len(found.path.fits))  # a checkpoint holds no number of numpy
-        rows, seed = table.without(~found.kept), self._seed()
+            return min(int(self.n_components), len(screened.path.fits))  # a checkpoint holds no number of numpy
+        rows, seed = table.without(~screened.used_columns), self._seed()
         if self.select == "purity":
-            return choose_by_test(found.path.fits, lambda fit: any_flagged(rows, fit.mixture, seed=seed))
+            return choose_by_test(screened.path.fits, lambda fit: any_flagged(rows, fit.mixture, seed=seed))
         if self.select == "blrt":
             return choose_by_test(
-                found.path.fits,
+                screened.path.fits,
                 lambda fit: ratio_test(rows, fit.mixture, alpha=TEST_LEVEL, random_state=seed).p_value <= TEST_LEVEL,
             )
-        return found.path.numbers.chosen["practical" if self.select == "auto" else self.select]
+        return screened.path.numbers.chosen["practical" if self.select == "auto" else self.select]
 
-    def _refine(self, table: AnyTable, shown: Table, found: Decided, kept: TableCheckpoint | None) -> None:
+    def _refine(self, table: AnyTable, shown: Table, decided: Decided, checkpoint_file: TableCheckpoint | None) -> None:
         """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
-        rows = table if found.kept.all() else table.without(~found.kept)
-        number = found.number
-        resume_from = None if kept is None or kept.saved is None else kept.saved.resume_from
-        start = found.start if resume_from is None else resume_from.params
-        assert start is not None
-        plain = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, np.repeat(found.silent, 2))
+        rows = table if decided.used_columns.all() else table.without(~decided.used_columns)
+        number = decided.number
+        resume_from = (
+            None if checkpoint_file is None or checkpoint_file.saved is None else checkpoint_file.saved.resume_from
+        )
+        init = decided.init if resume_from is None else resume_from.params
+        assert init is not None
+        plain = table_steps(
+            rows, number, self._pseudo_rows(), self.n_jobs, self.engine, np.repeat(decided.noninformative, 2)
+        )
         steps: Steps[Mixture, Sums] = TruncatedSteps(plain, BlankRows.of(rows)) if self.truncated else plain
         cells = max(float(steps.n_cells), 1.0)  # small steps prove nothing, see `LatentClass`
         refined = em(
-            steps, start, max_iter=self.max_iter, tol=min(self.tol, SETTLED / cells), accelerate=True,
+            steps, init, max_iter=self.max_iter, tol=min(self.tol, SETTLED / cells), accelerate=True,
             tail_gain=min(self.tol * cells, TAIL_GAIN) if table.total_weight <= SAMPLE_ROWS else None,
-            callback=self._progress("EM"), resume_from=resume_from, keep=None if kept is None else
-            kept.keeping(found.state()),
+            callback=self._progress("EM"), resume_from=resume_from, keep=None if checkpoint_file is None else
+            checkpoint_file.keeping(decided.state()),
         )  # fmt: skip
         self._keep(rows, refined)
-        self._table, self._numbers = shown.without(~found.kept), found.numbers
+        self._table, self._numbers = shown.without(~decided.used_columns), decided.numbers
         self._stands_for = table.total_weight / shown.total_weight
-        self._aside, self._copies, self._purity = ~found.kept, found.copies, None
-        self._silent = np.zeros(table.n_columns, bool)
-        self._silent[found.kept] = found.silent
-        self._dependent, self._limit = found.dependent, found.limit
-        self.n_unseen_ = table.total_weight * unseen_share(self._mixture) if self.truncated else 0.0
+        self._aside, self._copies, self._purity = ~decided.used_columns, decided.copies, None
+        self._noninformative = np.zeros(table.n_columns, bool)
+        self._noninformative[decided.used_columns] = decided.noninformative
+        self._dependent, self._limit = decided.dependent, decided.limit
+        self.n_unseen_ = table.total_weight * unseen_fraction(self._mixture) if self.truncated else 0.0
         self._names = tuple(column.name for column in table.columns)
         self._put_rows(table, rows)
         self.frequencies_ = np.empty((number, table.n_columns))
-        self.frequencies_[:, found.kept] = self._mixture.table[1::2].T
+        self.frequencies_[:, decided.used_columns] = self._mixture.table[1::2].T
         self.frequencies_[:, self._aside] = (self._aside_ones + 0.5) / (self._aside_rows + 1)
 
     def _put_rows(self, table: AnyTable, rows: AnyTable) -> None:
@@ -308,19 +354,21 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 return
             codes = table.codes_of(begin, end)
             weight = table.weights(begin, end)
-            shares = posterior if weight is None else posterior * weight[:, None]
+            proportions = posterior if weight is None else posterior * weight[:, None]
             for at, n in enumerate(aside):
-                self._aside_rows[:, at] += shares[codes[:, n] < 2].sum(axis=0)
-                self._aside_ones[:, at] += shares[codes[:, n] == 1].sum(axis=0)
+                self._aside_rows[:, at] += proportions[codes[:, n] < 2].sum(axis=0)
+                self._aside_ones[:, at] += proportions[codes[:, n] == 1].sum(axis=0)
 
         walked: AnyTable = rows
         MemoryEngine(rows, self.n_jobs).rows(self._mixture, put)
-        if self._stored is not None and len(labels) < self._stored.n_rows:  # patterns of a file: its rows one by one
+        if self._stored is not None and len(labels) < self._stored.n_rows:  # unique rows of a file: its rows one by one
             stored = self._stored.without(self._aside) if len(aside) else self._stored
             labels = np.empty(stored.n_rows, np.int32)
             aside, walked = aside[:0], stored
             MemoryEngine(stored, self.n_jobs).rows(self._mixture, put)
-        self.labels_ = (labels if table.pattern_of is None else labels[table.pattern_of]).astype(np.intp, copy=False)
+        self.labels_ = (labels if table.unique_index is None else labels[table.unique_index]).astype(
+            np.intp, copy=False
+        )
 
     def _label_all(self, X: Any, sample_weight: Any) -> None:
         """Rows without weight shape nothing, but they too have a cluster."""
@@ -331,17 +379,17 @@ class BernoulliMixture(ClusterMixin, TableModel):
             tables = (table for table, _ in batches_with_weights(X, sample_weight))
             self.labels_ = np.concatenate([self.predict(table) for table in tables])
 
-    def _warn_number(self, found: Decided) -> None:
-        chosen = found.numbers.chosen
-        if self.n_components is not None and found.number < self.n_components:
+    def _warn_number(self, decided: Decided) -> None:
+        chosen = decided.numbers.chosen
+        if self.n_components is not None and decided.number < self.n_components:
             warnings.warn(
-                f"{self.n_components} clusters were asked of {found.number} different rows, which make {found.number} "
-                "at the most",
+                f"{self.n_components} clusters were asked of {decided.number} different rows, which make "
+                f"{decided.number} at the most",
                 DataWarning,
                 stacklevel=3,
             )
-        if self.n_components is None and found.numbers.differ:
-            more = " or more (the search limit)" if chosen["statistical"] == found.limit else ""
+        if self.n_components is None and decided.numbers.differ:
+            more = " or more (the search limit)" if chosen["statistical"] == decided.limit else ""
             warnings.warn(
                 f"the evidence asks for {chosen['statistical']}{more} clusters, the practical number is "
                 f"{chosen['practical']}: more than {FAR_APART} apart; path_ has the whole walk",
@@ -349,25 +397,25 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 stacklevel=3,
             )
 
-    def _tell(self, found: Decided) -> list[str]:
-        chosen = found.numbers.chosen
-        plural = "" if found.number == 1 else "s"
-        notes = [f"{found.number} cluster{plural}; the best start: {found.started}"]
+    def _fit_notes(self, decided: Decided) -> list[str]:
+        chosen = decided.numbers.chosen
+        plural = "" if decided.number == 1 else "s"
+        notes = [f"{decided.number} cluster{plural}; the best initialisation: {decided.init_name}"]
         if self.n_components is None:
             notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
-        if found.copies:
-            notes.append(f"{_columns(len(found.copies))} set aside as near-duplicates of others (copies_)")
-        if held := sum(one.held for one in found.dependent):
+        if decided.copies:
+            notes.append(f"{_columns(len(decided.copies))} set aside as near-duplicates of others (copies_)")
+        if held := sum(one.held for one in decided.dependent):
             notes.append(
                 f"{_columns(held)} left out of the choice of the number as dependent on another inside "
                 "clusters (local_dependence_)"
             )
         if self.n_components is None and self._at_limit:
-            notes.append(f"the path ended at its limit (max_components={found.limit})")
+            notes.append(f"the path ended at its limit (max_components={decided.limit})")
         if self.silent_:
-            told = len(self._names) - len(self.silent_) - len(found.copies)
+            told = len(self._names) - len(self.silent_) - len(decided.copies)
             notes.append(f"{told} columns tell the clusters apart, {len(self.silent_)} do not (silent_)")
-        if not found.screened:
+        if not decided.screened:
             notes.append("too many columns to look for near-duplicates")
         if self.truncated:
             notes.append(f"rows of zeros are not recorded: about {self.n_unseen_:.0f} of them are expected (n_unseen_)")
@@ -386,7 +434,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         with one_blas_thread():
             return purity_certificates(
                 self._complete_table, self._mixture, smoothing=self._pseudo_rows(), seed=self._seed(),
-                n_jobs=self.n_jobs, tied=np.repeat(self._silent[~self._aside], 2),
+                n_jobs=self.n_jobs, tied=np.repeat(self._noninformative[~self._aside], 2),
             )  # fmt: skip
 
     @property
@@ -434,10 +482,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def silent_(self) -> list[str | int]:
         """Columns that do not tell these clusters apart: each has one frequency in all of them."""
         check_is_fitted(self)
-        return [self._names[n] for n in np.flatnonzero(self._silent)]
+        return [self._names[n] for n in np.flatnonzero(self._noninformative)]
 
     def n_parameters(self) -> int:
-        """Free parameters: weights, and a frequency per cluster of every column that is not silent, else one."""
+        """Free parameters: weights, and a frequency per cluster of every informative column, and one of every other."""
         return super().n_parameters() - len(self.silent_) * (self.n_components_ - 1)
 
     def _examine(self, notes: list[str]) -> Examination:
@@ -451,7 +499,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         return examine_clusters(
             self._table, self._mixture, self._numbers, self._certificates,
             n_rows=self._stands_for * self._table.total_weight,
-            n_varying=int((varying & ~self._silent).sum()), converged=self.converged_,
+            n_varying=int((varying & ~self._noninformative).sum()), converged=self.converged_,
             screening=Screening(
                 tuple((names[one.column], names[one.copies], one.correlation) for one in self._copies),
                 held,
@@ -463,12 +511,23 @@ class BernoulliMixture(ClusterMixin, TableModel):
         )  # fmt: skip
 
     def intervals(self, level: float = 0.95) -> Any:
-        """Frequencies with intervals, one row per cluster and column (cluster, column, probability, low, high)."""
+        """Frequencies with their intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        frame (cluster, column, probability, low, high)
+            One row per cluster and column.
+        """
         check_is_fitted(self)
         if not hasattr(self, "_table"):
             raise DataError("a model from a file keeps no rows, which intervals need; fit it again")
         low, high = column_intervals(
-            self._complete_table, self._mixture, self.frequencies_, self._silent,
+            self._complete_table, self._mixture, self.frequencies_, self._noninformative,
             SetAside(self._aside, self._aside_ones, self._aside_rows),
             level=level, smoothing=self._pseudo_rows(), n_jobs=self.n_jobs, stands_for=self._stands_for,
             truncated=self.truncated,
@@ -480,12 +539,24 @@ class BernoulliMixture(ClusterMixin, TableModel):
     # ---------------------------------------------------------------- use
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
-        """Rows drawn from the model; with ``truncated=True`` rows that would be recorded."""
+        """Rows drawn from the model; with ``truncated=True`` rows that would be recorded.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+        random_state : int or None, default=None
+            Seed; None is 0.
+
+        Returns
+        -------
+        frame of shape (n, n_columns)
+        """
         if not self.truncated:
             return super().sample(n, random_state)
         joint, wanted = self.joint_, n
         while True:
-            wanted = int(wanted * (1 + unseen_share(self._mixture))) + 50
+            wanted = int(wanted * (1 + unseen_fraction(self._mixture))) + 50
             drawn = joint.sample(wanted, random_state)
             ones = np.column_stack([np.asarray(column) == 1 for column in drawn.columns])
             rows = np.flatnonzero(ones.any(axis=1))[:n]
@@ -531,14 +602,14 @@ class BernoulliMixture(ClusterMixin, TableModel):
         super()._check_options()
         number = isinstance(self.binarize, int | float | np.number) and not isinstance(self.binarize, bool)
         if self.binarize is not None and not (number and np.isfinite(self.binarize)):
-            raise DataError(f"binarize={self.binarize!r} is no threshold; give a number, above which is yes, or None")
+            raise DataError(f"binarize must be a finite number or None, got {self.binarize!r}; give a threshold")
         for name in ("screen", "truncated"):
             if not isinstance(getattr(self, name), bool | np.bool_):
-                raise DataError(f"{name}={getattr(self, name)!r} is neither yes nor no; give True or False")
+                raise DataError(f"{name} must be a bool, got {getattr(self, name)!r}; give True or False")
         if self.truncated and self.select == "blrt":
             raise DataError("select='blrt' draws rows of zeros, which truncated=True rules out; give another rule")
         if self.select not in get_args(Select):
-            raise DataError(f"select={self.select!r} is not there; give one of {', '.join(get_args(Select))}")
+            raise DataError(f"select must be one of {', '.join(get_args(Select))}, got {self.select!r}; give one")
 
     def _check_number(self, table: AnyTable) -> None:
         rows = table.n_observations
@@ -556,9 +627,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
     labels_: NDArray[np.intp]
     frequencies_: Floats
     _numbers: PathNumbers
-    _copies: tuple[NearCopy, ...]
-    _dependent: tuple[NearCopy, ...]
-    _silent: NDArray[np.bool_]  # (L,) columns with one frequency in all clusters
+    _copies: tuple[NearDuplicate, ...]
+    _dependent: tuple[NearDuplicate, ...]
+    _noninformative: NDArray[np.bool_]  # (L,) columns with one frequency in all clusters
     _limit: int  # clusters at which the path had to end; 0: the rows allowed no more
     n_unseen_: float
     _aside: NDArray[np.bool_]

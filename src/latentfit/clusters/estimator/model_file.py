@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.clusters.select.criteria import CRITERIA, PathNumbers
-from latentfit.clusters.select.near_duplicates import NearCopy
+from latentfit.clusters.select.near_duplicates import NearDuplicate
 from latentfit.core.frames import build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.model import restore_table, table_state
@@ -25,17 +25,17 @@ SUSPECTS = ("suspect_pair", "suspect_columns")
 
 @dataclass(frozen=True)
 class Decided:
-    """What was decided before the last climb: the number and how it was found, the columns kept, the start."""
+    """What was decided before the final EM run: the number and how it was found, the columns kept, the start."""
 
     number: int
     numbers: PathNumbers
-    kept: NDArray[np.bool_]  # (L,) of the user's columns
-    copies: tuple[NearCopy, ...]
+    used_columns: NDArray[np.bool_]  # (L,) of the user's columns
+    copies: tuple[NearDuplicate, ...]
     screened: bool
-    started: str
-    silent: NDArray[np.bool_]  # of the columns kept, those that all clusters share
-    start: Mixture | None  # None: the climb goes on from a checkpoint
-    dependent: tuple[NearCopy, ...] = ()  # columns that were left out of the choice of the number
+    init_name: str
+    noninformative: NDArray[np.bool_]  # of the columns kept, those that all clusters share
+    init: Mixture | None  # None: the EM run goes on from a checkpoint
+    dependent: tuple[NearDuplicate, ...] = ()  # columns that were left out of the choice of the number
     limit: int = 0  # clusters at which the path had to end; 0: the rows allowed no more
 
     def state(self) -> dict[str, Any]:
@@ -44,11 +44,11 @@ class Decided:
             "number": self.number,
             "path": [list(pair) for pair in plain(self.numbers.columns).items()],  # a file sorts the keys of a mapping
             "chosen": [list(pair) for pair in plain(self.numbers.chosen).items()],
-            "kept": self.kept.tolist(),
+            "kept": self.used_columns.tolist(),
             "copies": _listed(self.copies),
             "screened": self.screened,
-            "start": self.started,
-            "silent": self.silent.tolist(),
+            "start": self.init_name,
+            "silent": self.noninformative.tolist(),
             "dependent": _listed(self.dependent),
             "limit": self.limit,
         }
@@ -56,18 +56,18 @@ class Decided:
     @classmethod
     def read(cls, state: dict[str, Any]) -> Decided:
         """What `state` described."""
-        kept = np.array(state["kept"], bool)
-        copies = tuple(_read_copy(copy, len(kept)) for copy in state["copies"])
+        used_columns = np.array(state["kept"], bool)
+        copies = tuple(_read_duplicate(copy, len(used_columns)) for copy in state["copies"])
         numbers = _read_numbers(dict(state["path"]), dict(state["chosen"]))
-        silent = np.array(state["silent"], bool)
-        dependent = tuple(_read_copy(copy, len(kept)) for copy in state["dependent"])
+        noninformative = np.array(state["silent"], bool)
+        dependent = tuple(_read_duplicate(copy, len(used_columns)) for copy in state["dependent"])
         return cls(
-            state["number"], numbers, kept, copies, state["screened"], state["start"], silent, None, dependent,
-            state["limit"],
+            state["number"], numbers, used_columns, copies, state["screened"], state["start"], noninformative, None,
+            dependent, state["limit"],
         )  # fmt: skip
 
 
-def _listed(copies: tuple[NearCopy, ...]) -> list[list[Any]]:
+def _listed(copies: tuple[NearDuplicate, ...]) -> list[list[Any]]:
     return [[copy.column, copy.copies, copy.correlation, copy.n_clusters, copy.residual, copy.held] for copy in copies]
 
 
@@ -80,7 +80,7 @@ def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
         "aside": np.flatnonzero(model._aside).tolist(),
         "copies": _listed(model._copies),
         "dependent": _listed(model._dependent),
-        "silent": np.flatnonzero(model._silent).tolist(),
+        "silent": np.flatnonzero(model._noninformative).tolist(),
         "n_unseen": float(model.n_unseen_),
         "limit": int(model._limit),
         "path": plain(model._numbers.columns),
@@ -107,16 +107,19 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
     if (given > 1).any() or not np.array_equal(given[:, ~gone], arrays["table"][1::2].T):
         raise ValueError("a frequency is above one, or not that of the table")
     model._names, model._aside, model.frequencies_ = tuple(names), gone, given
-    model._copies = tuple(_read_copy(copy, len(names)) for copy in typed(metadata, "copies", list))
+    model._copies = tuple(_read_duplicate(copy, len(names)) for copy in typed(metadata, "copies", list))
     if {copy.column for copy in model._copies} != set(aside):
         raise ValueError("copies are not the columns set aside")
-    dependent, silent = metadata.get("dependent", []), metadata.get("silent", _tied(given, gone))  # not in 0.1.0
-    model._dependent = tuple(_read_copy(copy, len(names)) for copy in dependent)
-    _check_places(silent, len(names), "silent")
-    model._silent = np.zeros(len(names), bool)
-    model._silent[silent] = True
-    if not (given[:, silent] == given[:1, silent]).all() or (model._silent & gone).any():
-        raise ValueError("a silent column has more than one frequency, or was set aside")
+    dependent, noninformative = (
+        metadata.get("dependent", []),
+        metadata.get("silent", _tied(given, gone)),
+    )  # not in 0.1.0
+    model._dependent = tuple(_read_duplicate(copy, len(names)) for copy in dependent)
+    _check_places(noninformative, len(names), "silent")
+    model._noninformative = np.zeros(len(names), bool)
+    model._noninformative[noninformative] = True
+    if not (given[:, noninformative] == given[:1, noninformative]).all() or (model._noninformative & gone).any():
+        raise ValueError("a noninformative column has more than one frequency, or was set aside")
     model.n_unseen_, model._limit = float(metadata.get("n_unseen", 0.0)), metadata.get("limit", 0)
     if not np.isfinite(model.n_unseen_) or model.n_unseen_ < 0 or type(model._limit) is not int:
         raise ValueError("n_unseen or limit is no number")
@@ -127,19 +130,20 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
 
 def _check_places(places: list[Any], length: int, what: str) -> None:
     if not all(type(place) is int and 0 <= place < length for place in places):
-        raise ValueError(f"{what} names a column that is not there")
+        raise ValueError(f"{what} names a column that does not exist")
 
 
-def _read_copy(copy: list[Any], n_columns: int) -> NearCopy:
+def _read_duplicate(copy: list[Any], n_columns: int) -> NearDuplicate:
     column, source, correlation, n_clusters, residual, held = copy if len(copy) > 4 else (*copy, copy[2], True)
     _check_places([column, source], n_columns, "a copy")
     if {type(correlation), type(residual)} != {float} or type(n_clusters) is not int or type(held) is not bool:
         raise ValueError("a copy's correlation or number of clusters is no number")
-    return NearCopy(column, source, correlation, residual, n_clusters, held)
+    return NearDuplicate(column, source, correlation, residual, n_clusters, held)
 
 
 def _tied(frequencies: Floats, gone: NDArray[np.bool_]) -> list[int]:
-    """Silent columns of a file that does not list them: one and the same frequency in all of several clusters."""
+    """Noninformative columns of a file that does not list them: one and the same frequency in all of several
+    clusters."""
     same = (frequencies == frequencies[:1]).all(axis=0) & (frequencies[0] > 0) & (frequencies[0] < 1)
     return np.flatnonzero(same & ~gone & (len(frequencies) > 1)).tolist()
 

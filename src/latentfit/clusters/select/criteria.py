@@ -12,20 +12,20 @@ of the rows' memberships and d = columns + 1, what one more cluster adds to q:
     icl          −2ℓ + q ln n + 2E           (Biernacki, Celeux & Govaert 2000)
 
 *Statistical.* A split of a pure cluster follows the largest eigenvalue of the noise in its pair table, whose mean and
-spread are those of Tracy & Widom: about d nats, give or take d^⅓. AIC charges d for a cluster and so splits
-pure clusters; AIC3 and BIC charge 3d/2 and d ln(n)/2, which wide tables cannot pay (docs/models/clusters_choice.md).
-That law is of halves. A few rows that are alike by chance can be found in many more ways, the more the fewer they are:
-a cluster of weight w below the even 1/K is charged 2 ln(1 / K w) nats more.
+spread are those of Tracy & Widom: about d nats, give or take d^⅓. AIC penalises by d for a cluster and so splits
+pure clusters; AIC3 and BIC penalise by 3d/2 and d ln(n)/2, which wide tables cannot pay
+(docs/models/clusters_choice.md). That law is of halves. A few rows that are alike by chance can be found in many more
+ways, the more the fewer they are: a cluster of weight w below the even 1/K is penalised by 2 ln(1 / K w) nats more.
 
-Where columns are silent the criterion is that of `silent_columns` when it is the better one.
+Where columns are noninformative the criterion is that of `noninformative.py` when it is the better one.
 
 *Practical.* The likelihood of real tables keeps rising in small steps, because no cluster of theirs is quite pure. The
 practical number stops before the first step that gains less than a tenth of the largest, at the statistical
 number at the latest. A step may fall short of the tenth by 3 d^⅓ nats, the margin that a cluster pays above d: steps
 are not known better than that, and where one lies at the very tenth the start of a fit would decide.
 
-Paper     those named beside the criteria; the law of the largest eigenvalue: Tracy & Widom 1996
-Needs     the log-likelihood and entropy of a fit with each K, every one the best of several starts
+Paper     those named beside the criteria; the distribution of the largest eigenvalue: Tracy & Widom 1996
+Needs     the log-likelihood and entropy of a fit with each K, every one the best of several initialisations
 Promises  by its derivation *statistical* halves a pure cluster about twice in a thousand tables (`./dev reproduce
           clusters:chance` measures the gain); measured: 6 of 1,800 are split (`benchmarks/pure_clusters.py`)
 Differs   Najafi, Motahari & Rabiee 2020 find K by their purity test (`clusters/init.py`); here likelihoods do
@@ -44,15 +44,15 @@ import numpy as np
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.bootstrap import information_criteria
 
-TW_SHARE = 3.0
+TW_FRACTION = 3.0
 """How many d^⅓ a cluster pays above d: the chance gain of a pure cluster has mean below d and spread 1–1.6 d^⅓."""
 SMALL_CLUSTER = 2.0
 """Nats per e-fold by which a cluster is smaller than an even one. Without it one cluster of 50 even columns and 2,000
 rows lost a few rows to a cluster of their own in 11 % of the tables (`benchmarks/pure_clusters.py`)."""
 SMALL_STEP = 0.1
-"""A step below this share of the largest is not worth a cluster to a reader."""
+"""A step below this proportion of the largest is not worth a cluster to a reader."""
 FAR_APART = 2
-"""When the two numbers differ by more, the clusters are not quite pure, and the user is told."""
+"""When the two numbers differ by more, the clusters are not quite pure, and the user is warned."""
 
 CRITERIA = ("statistical", "aic", "aic3", "bic", "sabic", "icl")
 """Criteria whose smallest value chooses; ``practical`` is a walk along the path."""
@@ -73,37 +73,37 @@ class PathNumbers:
         return self.chosen["statistical"] - self.chosen["practical"] > FAR_APART
 
 
-def statistical_charge(n_columns: int) -> float:
+def statistical_penalty(n_columns: int) -> float:
     """Nats that a cluster must gain: d + 3 d^⅓, d = columns + 1."""
     return n_columns + 1 + chance_margin(n_columns)
 
 
-def size_charge(weights: Floats) -> float:
-    """Nats charged for clusters below the even weight 1/K: 2 ln(1 / K w_k) each."""
-    share = np.maximum(weights * len(weights), 1e-300)
-    return SMALL_CLUSTER * float(np.maximum(-np.log(share), 0.0).sum())
+def size_penalty(weights: Floats) -> float:
+    """Nats of penalty for clusters below the even weight 1/K: 2 ln(1 / K w_k) each."""
+    proportion = np.maximum(weights * len(weights), 1e-300)
+    return SMALL_CLUSTER * float(np.maximum(-np.log(proportion), 0.0).sum())
 
 
 def chance_margin(n_columns: int) -> float:
     """3 d^⅓ nats, what chance may add to a step beyond its mean."""
-    return float(TW_SHARE * np.cbrt(n_columns + 1))
+    return float(TW_FRACTION * np.cbrt(n_columns + 1))
 
 
 def path_criteria(
-    log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float, quiet: Floats | None = None,
+    log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float, restricted: Floats | None = None,
     sizes: Floats | None = None,
 ) -> dict[str, Floats]:  # fmt: skip
     """Each of `CRITERIA` at K = 1, 2, …, from the fits' log-likelihoods and entropies (K,).
 
-    `sizes` (K,) are the charges for small clusters (`size_charge`), none when not given. `quiet` (K,) are
-    log-likelihoods less charges of fits in which some columns are silent, −∞ where there is none: the statistical
-    criterion takes the better of both.
+    `sizes` (K,) are the penalties for small clusters (`size_penalty`), none when not given. `restricted` (K,) are
+    log-likelihoods less penalties of fits in which some columns are noninformative, −∞ where there is none: the
+    statistical criterion takes the better of both.
     """
     number = np.arange(1, len(log_likelihood) + 1)
     known = information_criteria(log_likelihood, number * (n_columns + 1) - 1, n_rows)
-    whole = -2 * log_likelihood + 2 * (number - 1) * statistical_charge(n_columns)
+    whole = -2 * log_likelihood + 2 * (number - 1) * statistical_penalty(n_columns)
     whole = whole if sizes is None else whole + 2 * sizes
-    known["statistical"] = whole if quiet is None else np.minimum(whole, -2 * quiet)
+    known["statistical"] = whole if restricted is None else np.minimum(whole, -2 * restricted)
     known["icl"] = known["bic"] + 2 * entropy
     return {name: known[name] for name in CRITERIA}
 
@@ -116,11 +116,11 @@ def practical_number(log_likelihood: Floats, statistical: int, margin: float = 0
 
 
 def number_clusters(
-    log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float, quiet: Floats | None = None,
+    log_likelihood: Floats, entropy: Floats, n_columns: int, n_rows: float, restricted: Floats | None = None,
     sizes: Floats | None = None,
 ) -> PathNumbers:  # fmt: skip
     """All criteria of a path, and what they choose; of equals the smaller K."""
-    values = path_criteria(log_likelihood, entropy, n_columns, n_rows, quiet, sizes)
+    values = path_criteria(log_likelihood, entropy, n_columns, n_rows, restricted, sizes)
     chosen = {name: int(np.argmin(value)) + 1 for name, value in values.items()}
     chosen["practical"] = practical_number(log_likelihood, chosen["statistical"], chance_margin(n_columns))
     columns: dict[str, list[int] | list[float]] = {

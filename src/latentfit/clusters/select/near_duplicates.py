@@ -14,8 +14,8 @@ so explain one another's residuals, a duplicate is explained by its source alone
     |r| > 4 × the root mean square of the other entries of each column
     |r| > 2 × the next largest entry of each column
 
-and third columns have nothing to say about it (`third_columns_speak`): while they do, a class may be missing that made
-the pair alike, and the pair waits until it is fitted.
+and third columns have nothing to say about it (`explained_by_third_columns`): while they do, a class may be missing
+that made the pair alike, and the pair waits until it is fitted.
 
 A narrow table may spend a cluster on a pair before it stands out. So the chosen fit is looked at as well: two clusters
 that differ in two columns only are no clusters by any evidence (it takes three columns to tell a hidden class from a
@@ -60,32 +60,33 @@ NEAR = 0.8
 questions about one thing have .4 to .6."""
 LARGE = 0.25
 """A correlation below this is no dependence to care about, however many rows there are to see it."""
-HELD_SHARE = 0.25
-"""Share of the columns that may be left out of the choice of the number as locally dependent."""
-LEAST_HOLDING = 10
+MAX_HELD_FRACTION = 0.25
+"""Proportion of the columns that may be left out of the choice of the number as locally dependent."""
+MIN_HOLDING = 10
 """Columns of a table from which on any is left out of the choice of the number."""
-LEAST_COLUMNS = 3
+MIN_COLUMNS = 3
 """Columns that stay in any case: two cannot tell clusters from a dependence."""
-LEAST_EQUAL = 10
+MIN_EQUAL = 10
 """Rows that must say yes, and no, in columns that are set aside as equal: rare ones are equal by chance."""
 SURE = 5.0
 ABOVE_REST = 4.0
 ABOVE_NEXT = 2.0
-MOST_ROUNDS = 6
-"""How often a path starts again without the copies found."""
+MAX_ROUNDS = 6
+"""How often a path starts again without the near-duplicates found."""
 SCREEN_ROWS = 20_000
 """Rows that are counted: at 20,000 the chance error of a correlation is .007, far below `LARGE`."""
-MOST_SCREENED = 3_000
+MAX_SCREENED = 3_000
 """Columns up to which pairs are counted, L × L numbers: a wider table is fitted as it is, and `screened` says so."""
 THIRD_SURE = 3.0
 """Spreads above chance from which third columns are heard."""
-THIRD_GAP = 0.15
-TWO_GAPS = 0.8
-"""Two clusters differ in two columns only when the third squared difference is below this share of the second, and
-the first two hold this share of all: clusters made by a copy have .03–.13 and .86–.97, others from .21 on."""
-LARGEST_CHANCE = 4.0
+MAX_THIRD_RATIO = 0.15
+MIN_TWO_COLUMN_FRACTION = 0.8
+"""Two clusters differ in two columns only when the third squared difference is below this proportion of the second, and
+the first two hold this proportion of all: clusters made by a near-duplicate have .03–.13 and .86–.97, others from .21
+on."""
+MAX_TO_MEAN = 4.0
 """Among twenty equal columns the largest squared difference is about this many times its mean."""
-LEAST_EIGENVALUE = 0.02
+MIN_EIGENVALUE = 0.02
 """Smallest eigenvalue of a correlation matrix to be inverted: equal columns have none."""
 BLOCK = 4_096
 """Rows held as numbers at once."""
@@ -95,7 +96,7 @@ FitPath = Callable[[Table, Until | None], ClusterPath]
 
 
 @dataclass(frozen=True)
-class NearCopy:
+class NearDuplicate:
     """A column that depends on another inside clusters: the correlation of the two in all rows, and inside clusters."""
 
     column: int
@@ -116,15 +117,15 @@ class Screened:
     """A path without columns that depend on another one, the columns it was fitted to, and what became of the rest."""
 
     path: ClusterPath
-    kept: NDArray[np.bool_]  # (L,) of the user's columns: those of the path
-    copies: tuple[NearCopy, ...]  # near-duplicates, set aside
+    used_columns: NDArray[np.bool_]  # (L,) of the user's columns: those of the path
+    copies: tuple[NearDuplicate, ...]  # near-duplicates, set aside
     screened: bool  # false when the table is too wide to count all pairs
-    dependent: tuple[NearCopy, ...] = ()  # in the model, and not on the path where they are `held`
+    dependent: tuple[NearDuplicate, ...] = ()  # in the model, and not on the path where they are `held`
 
     @property
     def modelled(self) -> NDArray[np.bool_]:
         """(L,) columns of the model: all but the near-duplicates."""
-        out = self.kept.copy()
+        out = self.used_columns.copy()
         out[[one.column for one in self.dependent]] = True
         return out
 
@@ -139,7 +140,7 @@ class PairMoments:
 
 
 def screened_path(
-    table: Table, fit: FitPath, *, seed: int = 0, most_columns: int = MOST_SCREENED, duplicates_only: bool = False
+    table: Table, fit: FitPath, *, seed: int = 0, most_columns: int = MAX_SCREENED, duplicates_only: bool = False
 ) -> Screened:
     """Fit a path, leave columns out that depend on another one as they show, and begin again without them.
 
@@ -147,40 +148,40 @@ def screened_path(
     `cluster_path` does. A wide table is not screened: with more than `most_columns` columns the L × L counts would
     dwarf the data. With `duplicates_only` weaker dependences are let be.
     """
-    kept = np.ones(table.n_columns, bool)
+    used_columns = np.ones(table.n_columns, bool)
     if table.n_columns > most_columns:
-        return Screened(fit(table, None), kept, (), False)
+        return Screened(fit(table, None), used_columns, (), False)
     sample = draw_sample(table, SCREEN_ROWS, seed)
     moments = _as_given(pair_moments(sample.table), sample)
     copies = equal_columns(moments, [str(column.name) for column in table.columns])
-    kept[[one.column for one in copies]] = False
-    dependent: list[NearCopy] = []
-    holding = table.n_columns >= LEAST_HOLDING and not duplicates_only
-    most_held = int(HELD_SHARE * table.n_columns) if holding else 0
+    used_columns[[one.column for one in copies]] = False
+    dependent: list[NearDuplicate] = []
+    holding = table.n_columns >= MIN_HOLDING and not duplicates_only
+    most_held = int(MAX_HELD_FRACTION * table.n_columns) if holding else 0
 
-    def chosen(found: list[NearCopy]) -> list[NearCopy]:
+    def chosen(found: list[NearDuplicate]) -> list[NearDuplicate]:
         """Of what was found that which may go, the strongest first."""
-        room, held = int(kept.sum()) - LEAST_COLUMNS, most_held - len(dependent)
-        out: list[NearCopy] = []
+        room, held = int(used_columns.sum()) - MIN_COLUMNS, most_held - len(dependent)
+        out: list[NearDuplicate] = []
         for one in found:
             if len(out) < room and (one.duplicate or held > 0):
                 out.append(one)
                 held -= not one.duplicate
         return out
 
-    for _ in range(MOST_ROUNDS):
-        at = np.flatnonzero(kept)
+    for _ in range(MAX_ROUNDS):
+        at = np.flatnonzero(used_columns)
         some, names = _some(moments, at), [str(table.columns[n].name) for n in at]
-        found: list[NearCopy] = []
+        found: list[NearDuplicate] = []
 
-        def shows_copies(
-            mixture: Mixture, some: PairMoments = some, names: list[str] = names, found: list[NearCopy] = found
+        def shows_duplicates(
+            mixture: Mixture, some: PairMoments = some, names: list[str] = names, found: list[NearDuplicate] = found
         ) -> bool:
-            found += chosen(find_near_copies(some, mixture, names))
+            found += chosen(find_near_duplicates(some, mixture, names))
             return len(found) > 0
 
-        path = fit(table.without(~kept), shows_copies)
-        pairs: list[NearCopy] = []
+        path = fit(table.without(~used_columns), shows_duplicates)
+        pairs: list[NearDuplicate] = []
         if not found:
             if path.whole_number < path.limit:  # a path that was cut off has clusters as fine as it was let
                 pairs = find_pair_splits(some, path.at(path.whole_number).mixture, names)
@@ -188,63 +189,63 @@ def screened_path(
         if not found:
             if not holding and not duplicates_only:
                 dependent = [replace(_placed(one, at), held=False) for one in pairs if not one.duplicate]
-            return Screened(path, kept, tuple(copies), True, tuple(dependent))
+            return Screened(path, used_columns, tuple(copies), True, tuple(dependent))
         found = [_placed(one, at) for one in found]
         copies += [one for one in found if one.duplicate]
         dependent += [one for one in found if not one.duplicate]
-        kept[[one.column for one in found]] = False
-    return Screened(fit(table.without(~kept), None), kept, tuple(copies), True, tuple(dependent))
+        used_columns[[one.column for one in found]] = False
+    return Screened(fit(table.without(~used_columns), None), used_columns, tuple(copies), True, tuple(dependent))
 
 
-def _placed(one: NearCopy, at: NDArray[np.intp]) -> NearCopy:
+def _placed(one: NearDuplicate, at: NDArray[np.intp]) -> NearDuplicate:
     """The same among the user's columns."""
     return replace(one, column=int(at[one.column]), copies=int(at[one.copies]))
 
 
 def with_columns(
-    table: Table, found: Screened, mixture: Mixture, silent: NDArray[np.bool_]
+    table: Table, found: Screened, mixture: Mixture, noninformative: NDArray[np.bool_]
 ) -> tuple[Mixture, NDArray[np.bool_]]:
-    """A mixture of the path's columns, and which are silent, with the locally dependent columns as its clusters show
-    them: half a row of each category, since no frequency shall start at 0."""
+    """A mixture of the path's columns, and which are noninformative, with the locally dependent columns as its
+    clusters show them: half a row of each category, since no frequency shall start at 0."""
     if not found.dependent:
-        return mixture, silent
+        return mixture, noninformative
     modelled = found.modelled
     rows = table.without(~modelled)
-    on_path = found.kept[modelled]
+    on_path = found.used_columns[modelled]
     posterior, _ = posterior_of(MemoryEngine(rows.without(~on_path), 1), mixture)
-    share = posterior * table.each_weight()[:, None]
+    proportion = posterior * table.each_weight()[:, None]
     out = np.empty((2 * rows.n_columns, mixture.n_classes))
     out[np.repeat(on_path, 2)] = mixture.table
     for n in np.flatnonzero(~on_path):
-        counts = np.stack([(rows.codes[:, n] == code).astype(np.float64) @ share for code in (0, 1)]) + 0.5
+        counts = np.stack([(rows.codes[:, n] == code).astype(np.float64) @ proportion for code in (0, 1)]) + 0.5
         out[2 * n : 2 * n + 2] = counts / counts.sum(axis=0)
     told = np.zeros(rows.n_columns, bool)
-    told[on_path] = silent
+    told[on_path] = noninformative
     return Mixture(mixture.weights, out, rows.first), told
 
 
-def equal_columns(moments: PairMoments, names: Sequence[str]) -> list[NearCopy]:
+def equal_columns(moments: PairMoments, names: Sequence[str]) -> list[NearDuplicate]:
     """Columns that equal another one, or are its opposite, in every row that shows both.
 
     Of equals the column seen most often stays, then the first by name. None where they are more than half of the
-    columns or fewer than `LEAST_COLUMNS` would stay.
+    columns or fewer than `MIN_COLUMNS` would stay.
     """
     seen, correlation = np.diag(moments.n_rows), _correlation(moments)
     rarer = (1 - np.sqrt(np.maximum(1 - 4 * moments.scale, 0.0))) / 2 * moments.n_rows  # equal columns: scale p (1 − p)
-    equal = (np.abs(correlation) > 1 - 1e-9) & (rarer >= LEAST_EQUAL)
+    equal = (np.abs(correlation) > 1 - 1e-9) & (rarer >= MIN_EQUAL)
     staying = np.zeros(len(names), bool)
-    out: list[NearCopy] = []
+    out: list[NearDuplicate] = []
     for column in sorted(range(len(names)), key=lambda n: (-seen[n], names[n])):
         twins = np.flatnonzero(equal[column] & staying)
         if twins.size:
             value = float(np.sign(correlation[column, twins[0]]))
-            out.append(NearCopy(column, int(twins[0]), value, value, 1))
+            out.append(NearDuplicate(column, int(twins[0]), value, value, 1))
         else:
             staying[column] = True
-    return out if staying.sum() >= LEAST_COLUMNS and 2 * len(out) <= len(names) else []
+    return out if staying.sum() >= MIN_COLUMNS and 2 * len(out) <= len(names) else []
 
 
-def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:
+def find_near_duplicates(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearDuplicate]:
     """Dependent pairs that stand out under a mixture, the strongest first, each column in one pair at most.
 
     Of a pair the column seen less often goes; of equals the one that has more in common with all other columns
@@ -253,7 +254,7 @@ def find_near_copies(moments: PairMoments, mixture: Mixture, names: Sequence[str
     r = residual_correlation(moments, mixture)
     alone = _standing_out(r, moments.n_rows) | _standing_out(partial_correlation(r, moments.n_rows), moments.n_rows)
     pairs = [(int(left), int(right)) for left, right in np.argwhere(np.triu(alone, 1))]
-    pairs = [pair for pair in pairs if not third_columns_speak(r, moments.n_rows, *pair)]
+    pairs = [pair for pair in pairs if not explained_by_third_columns(r, moments.n_rows, *pair)]
     within = within_correlation(moments, mixture, r)
     large = {pair: float(within[pair]) for pair in pairs if abs(within[pair]) > LARGE}
     return _set_aside(moments, large, mixture.n_classes, names)
@@ -266,7 +267,7 @@ def within_correlation(moments: PairMoments, mixture: Mixture, r: Floats) -> Flo
     return np.asarray(np.clip(r * moments.scale / np.outer(inside, inside), -1, 1))
 
 
-def third_columns_speak(r: Floats, n_rows: Floats, i: int, j: int) -> bool:
+def explained_by_third_columns(r: Floats, n_rows: Floats, i: int, j: int) -> bool:
     """Other columns ℓ are related to columns i and j alike: Σ_ℓ r_iℓ r_jℓ is above chance, with the sign of r_ij.
 
     A class still missing relates all columns that it sets apart. A copy inside clusters that are all there relates two.
@@ -278,36 +279,38 @@ def third_columns_speak(r: Floats, n_rows: Floats, i: int, j: int) -> bool:
     return bool(common > THIRD_SURE * np.sqrt((1 + r[i, j] ** 2) * float(np.square(noise).sum())))
 
 
-def find_pair_splits(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearCopy]:
+def find_pair_splits(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearDuplicate]:
     """Pairs of columns that are all in which two clusters of a fit differ, and that are correlated in all rows."""
     at_one, weights, rows = mixture.table[1::2], mixture.weights, float(np.diag(moments.n_rows).max())
     correlation = np.abs(_correlation(moments))
     pairs: dict[tuple[int, int], float] = {}
     for f, g in zip(*np.triu_indices(mixture.n_classes, 1), strict=True):
-        share = weights[f] / max(weights[f] + weights[g], 1e-300)
-        pooled = share * at_one[:, f] + (1 - share) * at_one[:, g]
+        proportion = weights[f] / max(weights[f] + weights[g], 1e-300)
+        pooled = proportion * at_one[:, f] + (1 - proportion) * at_one[:, g]
         apart, spread = at_one[:, f] - at_one[:, g], np.maximum(pooled * (1 - pooled), 1e-6)
         gap = np.square(apart) / spread
-        chance = 1 / max(weights[f] * rows, 1.0) + 1 / max(weights[g] * rows, 1.0)  # what equal columns show
+        probability = 1 / max(weights[f] * rows, 1.0) + 1 / max(weights[g] * rows, 1.0)  # what equal columns show
         order = np.argsort(-gap, kind="stable")
-        gap = gap[order] - chance
-        alone = len(gap) > 2 and gap[2] < THIRD_GAP * gap[1] + LARGEST_CHANCE * chance
-        if alone and gap[:2].sum() > TWO_GAPS * gap.sum():
+        gap = gap[order] - probability
+        alone = len(gap) > 2 and gap[2] < MAX_THIRD_RATIO * gap[1] + MAX_TO_MEAN * probability
+        if alone and gap[:2].sum() > MIN_TWO_COLUMN_FRACTION * gap.sum():
             i, j = int(order[:2].min()), int(order[:2].max())
             if correlation[i, j] > LARGE:
-                one = share * (1 - share) * apart[i] * apart[j] / np.sqrt(spread[i] * spread[j])  # the two united
+                one = (
+                    proportion * (1 - proportion) * apart[i] * apart[j] / np.sqrt(spread[i] * spread[j])
+                )  # the two united
                 pairs[i, j] = max(pairs.get((i, j), 0.0), float(one), key=abs)
     return _set_aside(moments, pairs, mixture.n_classes, names)
 
 
 def _set_aside(
     moments: PairMoments, pairs: Mapping[tuple[int, int], float], n_clusters: int, names: Sequence[str]
-) -> list[NearCopy]:
+) -> list[NearDuplicate]:
     """One column of each pair with its correlation inside clusters, the strongest first, no column in two of them."""
     seen = np.diag(moments.n_rows)
     correlation = _correlation(moments)
     common = np.abs(correlation).sum(axis=1).round(9)  # columns that are equal shall be equal here
-    out: list[NearCopy] = []
+    out: list[NearDuplicate] = []
     used: set[int] = set()
     for pair, residual in sorted(pairs.items(), key=lambda item: -abs(item[1])):
         if used & set(pair):
@@ -315,12 +318,12 @@ def _set_aside(
         used |= set(pair)
         by_name = sorted(pair, key=lambda column: names[column], reverse=True)
         copy, source = sorted(by_name, key=lambda column: (seen[column], common[column]))
-        out.append(NearCopy(copy, source, float(correlation[pair]), residual, n_clusters))
+        out.append(NearDuplicate(copy, source, float(correlation[pair]), residual, n_clusters))
     return out
 
 
 def pair_moments(table: Table) -> PairMoments:
-    """Counts of all pairs of binary columns, gaps left out, rows by their weight."""
+    """Counts of all pairs of binary columns, missing values left out, rows by their weight."""
     size = table.n_columns
     both, ones, one_seen = (np.zeros((size, size)) for _ in range(3))
     each = table.each_weight()
@@ -352,12 +355,12 @@ def residual_correlation(moments: PairMoments, mixture: Mixture) -> Floats:
 def partial_correlation(r: Floats, n_rows: Floats) -> Floats:
     """Correlations (L, L) of two columns with all others held fixed, from residual correlations.
 
-    Drawn to the identity by L / (n + L), as much as n rows of L columns are noise; gaps may leave eigenvalues below
-    zero, which are cut.
+    Drawn to the identity by L / (n + L), as much as n rows of L columns are noise; missing values may leave
+    eigenvalues below zero, which are cut.
     """
-    share = len(r) / (float(np.median(n_rows)) + len(r))
-    values, vectors = np.linalg.eigh((1 - share) * r + np.eye(len(r)))
-    inverse = (vectors / np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+    proportion = len(r) / (float(np.median(n_rows)) + len(r))
+    values, vectors = np.linalg.eigh((1 - proportion) * r + np.eye(len(r)))
+    inverse = (vectors / np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
     scale = np.sqrt(np.diag(inverse))
     out = -inverse / np.outer(scale, scale)
     np.fill_diagonal(out, 0.0)

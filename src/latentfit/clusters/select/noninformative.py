@@ -1,28 +1,30 @@
-"""Columns that do not tell clusters apart: beside the fit to all columns stands one in which only some of them speak.
+"""Columns that do not tell clusters apart: beside the fit to all columns stands one in which only some of them are
+informative.
 
 A mixture fitted to hundreds of columns of which few differ between clusters spends most of its parameters on noise: it
-blurs the memberships, and the charge for one more cluster, d + 3 d^⅓ of all columns, is more than the few can pay. In a
-*quiet* fit a silent column is as frequent in one cluster as in another. It is charged
+blurs the memberships, and the penalty for one more cluster, d + 3 d^⅓ of all columns, is more than the few can pay. In
+a
+*restricted* fit a noninformative column is as frequent in one cluster as in another. Its penalty is
 
     (K − 1)(s + 1 + 3 (s + 1)^⅓)  +  Σ_k≤K [ ln C(L − s_{k−1}, s_k − s_{k−1}) + ln L ] ,
 
-and what small clusters are charged, s_k being the columns that speak with k clusters. Splitting a pure cluster along s
-given columns gains by chance what `choose_clusters` says of s columns. Along the best new ones of the silent it gains
-more: far out a gain x has a chance of about e^−x along any one direction, so the best of C choices is charged ln C, and
-ln L for their number. A column that speaks goes on speaking when clusters are added, so that no step chooses for
-nothing; a step at which every column speaks pays nothing for choosing.
+and the penalty for small clusters, s_k being the informative columns with k clusters. Splitting a pure cluster along s
+given columns gains by chance what `choose_clusters` says of s columns. Along the best new ones of the noninformative
+ones it gains more: far out a gain x has a probability of about e^−x along any one direction, so the best of C choices
+costs ln C, and ln L for their number. An informative column stays informative when clusters are added, so that no step
+chooses for nothing; a step at which every column is informative pays nothing for choosing.
 
-Which columns speak is found by turns: memberships say what each column gains from being free,
-g_ℓ = Σ_k n_k KL(p_kℓ ‖ p_ℓ); those are taken that leave most above the charge; EM over these alone makes the
-memberships of the next turn. A column left out has no say in them, so that its next g is an honest one.
+Which columns are informative is found by turns: memberships say what each column gains from being free,
+g_ℓ = Σ_k n_k KL(p_kℓ ‖ p_ℓ); those are taken that leave most above the penalty; EM over these alone makes the
+memberships of the next turn. A column left out has no influence on them, so that its next g is an honest one.
 
 Paper     none of the five; Dean & Raftery 2010 choose columns of latent classes one at a time, by BIC
-Needs     fits to all columns with K = 1, 2, … clusters, as starts
+Needs     fits to all columns with K = 1, 2, … clusters, as initialisations
 Promises  nothing that is proved: a union bound over every choice and every direction would ask for a fifth more.
           Measured: none of 208 tables of one cluster is split (`./dev reproduce clusters:pure`)
-Differs   from theirs: all columns at once, charged by what chance would gain
+Differs   from theirs: all columns at once, penalised by what chance would gain
 
-Symbols   L   columns that vary     s   those that speak     g_ℓ   nats that column ℓ gains from being free
+Symbols   L   columns that vary     s   the informative ones     g_ℓ   nats that column ℓ gains from being free
 """
 
 from __future__ import annotations
@@ -34,112 +36,115 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from latentfit.clusters.select.criteria import size_charge, statistical_charge
+from latentfit.clusters.select.criteria import size_penalty, statistical_penalty
 from latentfit.clusters.select.splits import split_classes, with_split
 from latentfit.core.em import EMResult, em
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import plain_steps
-from latentfit.core.mixture.init import shares_of
+from latentfit.core.mixture.init import marginal_proportions
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 
-MOST_TURNS = 6
+MAX_TURNS = 6
 """How often the choice of columns is made again at the most; it usually rests after three."""
-TURN_PASSES = 20
-"""EM passes of a turn."""
+TURN_MAX_ITER = 20
+"""EM iterations of a turn."""
 
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class QuietFit:
-    """Clusters that differ in the speaking columns alone."""
+class RestrictedFit:
+    """Clusters that differ in the informative columns alone."""
 
-    mixture: Mixture  # of all columns, a silent one with its marginal in every cluster
+    mixture: Mixture  # of all columns, a noninformative one with its marginal in every cluster
     log_likelihood: float  # of all columns
-    speaking: Mask  # (L,)
-    silent: Mask  # (L,) columns that vary and do not speak
-    choices: float  # nats charged for choosing the columns, of all steps so far
+    informative: Mask  # (L,)
+    noninformative: Mask  # (L,) columns that vary and are not informative
+    choices: float  # nats of penalty for choosing the columns, of all steps so far
 
     @property
     def value(self) -> float:
-        """Log-likelihood less the charge: what the statistical number compares."""
+        """Log-likelihood less the penalty: what the statistical number compares."""
         steps = self.mixture.n_classes - 1
-        charge = steps * statistical_charge(int(self.speaking.sum())) + size_charge(self.mixture.weights)
-        return self.log_likelihood - charge - self.choices
+        penalty = steps * statistical_penalty(int(self.informative.sum())) + size_penalty(self.mixture.weights)
+        return self.log_likelihood - penalty - self.choices
 
 
-class QuietWalk:
-    """Quiet fits with 2, 3, … clusters, each from the fit to all columns and from the quiet fit before it, split."""
+class RestrictedPath:
+    """Restricted fits with 2, 3, … clusters, each from the fit to all columns and from the restricted fit before it,
+    split."""
 
     def __init__(
         self, rows: Table, varying: Mask, *, max_iter: int, tol: float, n_jobs: int | None, rng: np.random.Generator
     ) -> None:
         self.rows, self.varying, self.rng = rows, varying, rng
         self.max_iter, self.tol, self.n_jobs = max_iter, tol, n_jobs
-        self.before: QuietFit | None = None  # the last there was: its columns go on speaking
+        self.before: RestrictedFit | None = None  # the last there was: its columns stay informative
         self.better: Mixture | None = None  # the last one, if it was better than the fit to all columns
 
-    def step(self, whole: EMResult[Mixture, Sums]) -> QuietFit | None:
-        """The best quiet fit with as many clusters as `whole`, a fit to all columns; None when every column speaks."""
-        fits = [fit for start in self._starts(whole.params) if (fit := self._settle(start)) is not None]
+    def step(self, whole: EMResult[Mixture, Sums]) -> RestrictedFit | None:
+        """The best restricted fit with as many clusters as `whole`, a fit to all columns; None when every column is
+        informative."""
+        fits = [fit for init in self._initialisations(whole.params) if (fit := self._settle(init)) is not None]
         self.better = None
         if not fits:
             return None
         best = max(fits, key=lambda fit: fit.value)
-        self.before = self._fit(best.mixture, best.speaking, best.choices, self.max_iter)
-        charge = (whole.params.n_classes - 1) * statistical_charge(int(self.varying.sum()))
-        charge += size_charge(whole.params.weights)
-        if self.before.value > whole.log_likelihood - charge:
+        self.before = self._fit(best.mixture, best.informative, best.choices, self.max_iter)
+        penalty = (whole.params.n_classes - 1) * statistical_penalty(int(self.varying.sum()))
+        penalty += size_penalty(whole.params.weights)
+        if self.before.value > whole.log_likelihood - penalty:
             self.better = self.before.mixture
         return self.before
 
-    def _starts(self, whole: Mixture) -> Iterator[Mixture]:
+    def _initialisations(self, whole: Mixture) -> Iterator[Mixture]:
         yield whole
         if self.better is not None:
             posterior, _ = posterior_of(MemoryEngine(self.rows, self.n_jobs), self.better)
             for split in split_classes(self.rows, self.better, posterior, self.rng)[:1]:
                 yield with_split(self.better, split)
 
-    def _settle(self, mixture: Mixture) -> QuietFit | None:
-        """Choose the columns that speak and fit them by turns; the best turn."""
-        turns: list[QuietFit] = []
-        for _ in range(MOST_TURNS):
+    def _settle(self, mixture: Mixture) -> RestrictedFit | None:
+        """Choose the informative columns and fit them by turns; the best turn."""
+        turns: list[RestrictedFit] = []
+        for _ in range(MAX_TURNS):
             sums = MemoryEngine(self.rows, self.n_jobs).sums(mixture)
             chosen = self._choose(column_gains(sums.table), mixture.n_classes)
-            if chosen is None or any((chosen[0] == turn.speaking).all() for turn in turns):
+            if chosen is None or any((chosen[0] == turn.informative).all() for turn in turns):
                 break
             table = normalise_tables(sums.table, self.rows.first)
             turns.append(
-                self._fit(Mixture(sums.totals / sums.totals.sum(), table, self.rows.first), *chosen, TURN_PASSES)
+                self._fit(Mixture(sums.totals / sums.totals.sum(), table, self.rows.first), *chosen, TURN_MAX_ITER)
             )
             mixture = turns[-1].mixture
         return max(turns, key=lambda turn: turn.value, default=None)
 
-    def _fit(self, start: Mixture, speaking: Mask, choices: float, max_iter: int) -> QuietFit:
-        found = fit_speaking(self.rows, start, speaking, max_iter=max_iter, tol=self.tol, n_jobs=self.n_jobs)
-        return QuietFit(*found, speaking, self.varying & ~speaking, choices)
+    def _fit(self, init: Mixture, informative: Mask, choices: float, max_iter: int) -> RestrictedFit:
+        found = fit_informative(self.rows, init, informative, max_iter=max_iter, tol=self.tol, n_jobs=self.n_jobs)
+        return RestrictedFit(*found, informative, self.varying & ~informative, choices)
 
     def _choose(self, gains: Floats, n_clusters: int) -> tuple[Mask, float] | None:
-        """The columns that leave most above the charge, and the charge for choosing them; None when all of them do."""
-        spoke = np.zeros_like(self.varying) if self.before is None else self.before.speaking
-        size, known = int(self.varying.sum()), int(spoke.sum())
+        """The columns that leave most above the penalty, and the penalty for choosing them; None when all of them
+        do."""
+        already_informative = np.zeros_like(self.varying) if self.before is None else self.before.informative
+        size, known = int(self.varying.sum()), int(already_informative.sum())
         least = max(known, 2 * int(np.ceil(np.log2(n_clusters))) + 1)  # fewer could not tell so many clusters
         if size <= least:
             return None
-        rank = np.where(spoke, -np.inf, np.where(self.varying, -gains, np.inf))
+        rank = np.where(already_informative, -np.inf, np.where(self.varying, -gains, np.inf))
         order = np.argsort(rank, kind="stable")[:size]
         numbers = np.arange(least, size + 1)
         choices = _log_choices(size - known, numbers - known)
-        charge = (n_clusters - 1) * np.array([statistical_charge(number) for number in numbers.tolist()])
-        best = int(np.argmax(np.cumsum(gains[order])[least - 1 :] - charge - choices))
+        penalty = (n_clusters - 1) * np.array([statistical_penalty(number) for number in numbers.tolist()])
+        best = int(np.argmax(np.cumsum(gains[order])[least - 1 :] - penalty - choices))
         if numbers[best] == size:
             return None
-        speaking = np.zeros_like(self.varying)
-        speaking[order[: numbers[best]]] = True
+        informative = np.zeros_like(self.varying)
+        informative[order[: numbers[best]]] = True
         paid = 0.0 if self.before is None else self.before.choices
-        return speaking, paid + float(choices[best] + np.log(size))
+        return informative, paid + float(choices[best] + np.log(size))
 
 
 def _log_choices(n: int, k: NDArray[np.intp]) -> Floats:
@@ -156,17 +161,17 @@ def column_gains(cells: Floats) -> Floats:
     return np.asarray(free - tied)
 
 
-def fit_speaking(
-    rows: Table, start: Mixture, speaking: Mask, *, max_iter: int, tol: float, n_jobs: int | None
+def fit_informative(
+    rows: Table, init: Mixture, informative: Mask, *, max_iter: int, tol: float, n_jobs: int | None
 ) -> tuple[Mixture, float]:
-    """EM over the columns that speak; the others get their marginals, and tell nothing about a row's cluster."""
-    some = rows.without(~speaking)
-    cells = np.repeat(speaking, 2)
-    part = Mixture(start.weights, np.ascontiguousarray(start.table[cells]), some.first)
-    found = em(plain_steps(some, start.n_classes, n_jobs), part, max_iter=max_iter, tol=tol, accelerate=True)
+    """EM over the informative columns; the others get their marginals, and tell nothing about a row's cluster."""
+    some = rows.without(~informative)
+    cells = np.repeat(informative, 2)
+    part = Mixture(init.weights, np.ascontiguousarray(init.table[cells]), some.first)
+    found = em(plain_steps(some, init.n_classes, n_jobs), part, max_iter=max_iter, tol=tol, accelerate=True)
     counts = rows.singles()
-    marginals = shares_of(counts, rows.first)
-    table = np.repeat(marginals[:, None], start.n_classes, axis=1)
+    marginals = marginal_proportions(counts, rows.first)
+    table = np.repeat(marginals[:, None], init.n_classes, axis=1)
     table[cells] = found.params.table
     others = float(xlogy(counts[~cells], marginals[~cells]).sum())
     return Mixture(found.params.weights, table, rows.first), found.log_likelihood + others

@@ -20,15 +20,15 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture
 from latentfit.core.table.table import Table
 
-SPLIT_PASSES = 6
-"""EM passes of two classes on the rows of one: enough to rank splits."""
+SPLIT_ITER = 6
+"""EM iterations of two classes on the rows of one: enough to rank splits."""
 POWER_STEPS = 8
 """Power iterations towards the strongest residual direction: EM does the rest."""
 FEW_TIMES = 1.5
 """A column is among the few when its part of a direction is this many times the typical one; three always are."""
-LEAST_SHARE = 1e-3
+MIN_PROPORTION = 1e-3
 """Rows that belong to a class by less are left out of its split."""
-LEAST_ROWS = 4.0
+MIN_ROWS = 4.0
 """Rows' worth a class must hold to be split."""
 
 Singles = NDArray[np.float32]
@@ -45,11 +45,11 @@ class Split:
 
 def split_classes(table: Table, mixture: Mixture, posterior: Floats, rng: np.random.Generator) -> list[Split]:
     """The best split found of every class, the largest gain first; columns of the table have two categories."""
-    shares = posterior * table.each_weight()[:, None]
+    proportions = posterior * table.each_weight()[:, None]
     found = [
         split
         for which in range(mixture.n_classes)
-        if (split := _split(table, mixture, which, shares[:, which], posterior[:, which], rng)) is not None
+        if (split := _split(table, mixture, which, proportions[:, which], posterior[:, which], rng)) is not None
     ]
     return sorted(found, key=lambda split: -split.gain)
 
@@ -71,19 +71,19 @@ def with_twin(mixture: Mixture) -> Mixture:
 
 
 def _split(
-    table: Table, mixture: Mixture, which: int, share: Floats, membership: Floats, rng: np.random.Generator
+    table: Table, mixture: Mixture, which: int, proportion: Floats, membership: Floats, rng: np.random.Generator
 ) -> Split | None:
     draw = rng.random()  # drawn for every class, so that skipping one leaves the others their numbers
-    rows = np.flatnonzero(membership > LEAST_SHARE)
-    if share[rows].sum() < LEAST_ROWS or len(rows) < 2:
+    rows = np.flatnonzero(membership > MIN_PROPORTION)
+    if proportion[rows].sum() < MIN_ROWS or len(rows) < 2:
         return None
-    own = _OwnRows.of(table, rows, share[rows], mixture.table[1::2, which])
+    own = _OwnRows.of(table, rows, proportion[rows], mixture.table[1::2, which])
     leading = leading_direction(own.residual, own.weight)
     ways = (leading, few_columns(leading), pulling_row(own.residual, own.weight, draw))
     upper = np.stack([own.residual @ way > 0 for way in ways], axis=1).astype(np.float32)
     halves = own.m_step(upper, 1.0)  # each leans a little, by a row, to the class they came from
-    for _ in range(SPLIT_PASSES):
-        halves = own.m_step(own.upper_share(halves), 0.0)
+    for _ in range(SPLIT_ITER):
+        halves = own.m_step(own.upper_membership(halves), 0.0)
     gain = own.gains(halves)
     best = int(np.argmax(gain))
     return Split(which, float(gain[best]), halves.mixture(best, table.first))
@@ -91,7 +91,7 @@ def _split(
 
 @dataclass(frozen=True)
 class _Halves:
-    """Several ways to halve a class: share of the upper half (S,), frequencies of both (L, S)."""
+    """Several ways to halve a class: proportion of the upper half (S,), frequencies of both (L, S)."""
 
     upper: Floats
     low: Floats
@@ -113,7 +113,7 @@ class _OwnRows:
     """
 
     one: Singles
-    seen: Singles | None  # None: no gaps
+    seen: Singles | None  # None: no missing values
     residual: Singles
     weight: Floats
     profile: Floats
@@ -122,7 +122,7 @@ class _OwnRows:
     def of(cls, table: Table, rows: NDArray[np.intp], weight: Floats, profile: Floats) -> _OwnRows:
         codes = table.codes[rows]
         one = (codes == 1).astype(np.float32)
-        present = codes <= 1 if table.gaps.any() else None
+        present = codes <= 1 if table.missing_columns.any() else None
         seen = None if present is None or present.all() else present.astype(np.float32)
         kept = _inside(profile)
         return cls(one, seen, _standardised(one, seen, kept), weight, kept)
@@ -136,10 +136,10 @@ class _OwnRows:
         seen = totals if self.seen is None else (self.seen.T @ mine).astype(np.float64)
         high = _frequency(ones, seen, self.profile, pseudo_rows)
         low = _frequency(all_ones[:, None] - ones, all_seen[:, None] - seen, self.profile, pseudo_rows)
-        share = (totals + pseudo_rows) / (self._total + 2 * pseudo_rows)
-        return _Halves(_inside(share), low, high)
+        proportion = (totals + pseudo_rows) / (self._total + 2 * pseudo_rows)
+        return _Halves(_inside(proportion), low, high)
 
-    def upper_share(self, halves: _Halves) -> Singles:
+    def upper_membership(self, halves: _Halves) -> Singles:
         """Memberships in the upper half (n, S)."""
         score = self._score(halves.high, halves.low) + np.log(halves.upper / (1 - halves.upper)).astype(np.float32)
         return np.asarray(1 / (1 + np.exp(np.minimum(np.maximum(-score, -60), 60))), np.float32)
@@ -176,19 +176,20 @@ class _OwnRows:
 
 
 def _frequency(ones: Floats, seen: Floats, profile: Floats, pseudo_rows: float) -> Floats:
-    """Shares of ones (L, S) among those seen (L, S) or (S,); where a half shows nothing, the profile of the class."""
+    """Proportions of ones (L, S) among those seen (L, S) or (S,); where a half shows nothing, the profile of the
+    class."""
     least = pseudo_rows + 1e-6
-    share = (np.maximum(ones, 0.0) + least * profile[:, None]) / (np.maximum(seen, 0.0) + least)
-    return _inside(share)
+    proportion = (np.maximum(ones, 0.0) + least * profile[:, None]) / (np.maximum(seen, 0.0) + least)
+    return _inside(proportion)
 
 
-def _inside(share: Floats) -> Floats:
+def _inside(proportion: Floats) -> Floats:
     """Off 0 and 1; small arrays, many times: `np.clip` takes twice as long."""
-    return np.asarray(np.minimum(np.maximum(share, PROBABILITY_FLOOR), 1 - PROBABILITY_FLOOR))
+    return np.asarray(np.minimum(np.maximum(proportion, PROBABILITY_FLOOR), 1 - PROBABILITY_FLOOR))
 
 
 def _standardised(one: Singles, seen: Singles | None, profile: Floats) -> Singles:
-    """Standardised residuals (n, L) of binary rows around a class profile (L,); a gap is zero."""
+    """Standardised residuals (n, L) of binary rows around a class profile (L,); a missing value is zero."""
     at_one = profile.astype(np.float32)
     scale = np.sqrt(np.maximum(at_one * (1 - at_one), 1e-3)).astype(np.float32)
     residual = (one - at_one) / scale

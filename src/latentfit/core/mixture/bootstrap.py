@@ -1,6 +1,6 @@
 """How far would the classes move on other rows, and is one more class needed? Bootstrap of latent class models.
 
-Rows are resampled as multinomial weights on the distinct patterns, so a draw costs what a pass over the patterns
+Rows are resampled as multinomial weights on the unique rows, so a draw costs what a pass over the unique rows
 costs; EM starts from the fitted parameters and classes are matched by optimal assignment. Rows with sampling weights
 are drawn like any others and bring their weights along.
 
@@ -13,15 +13,16 @@ the pseudo-counts of a smoothed fit, lies within z standard errors of it. Covera
 docs/models/table_verdicts.md.
 
 The likelihood-ratio test of F against F + 1 classes (McLachlan 1987) simulates tables from the fitted F classes with
-the gaps of the data, and treats the data and every simulated table by the same starts: only then is its size right.
-It stops as soon as the answer at level `alpha` is known (Besag & Clifford 1991). With sampling weights the ratio is one
-of pseudo-likelihoods; simulated rows have the weights of the data, so that it is compared with its like. Where weights
-depend on the answers themselves that null is an approximation.
+the missing values of the data, and treats the data and every simulated table by the same initialisations: only then is
+its size right. It stops as soon as the answer at level `alpha` is known (Besag & Clifford 1991). With sampling weights
+the ratio is one of pseudo-likelihoods; simulated rows have the weights of the data, so that it is compared with its
+like. Where weights depend on the answers themselves that null is an approximation.
 
 Paper     McLachlan 1987; Besag & Clifford 1991; Wilson 1927 for the form of the intervals
 Needs     a fitted mixture and its table; starts like those of the fit
 Promises  intervals that cover as docs/models/table_verdicts.md measures; the test's size is `alpha`
-Differs   standard errors go into Wilson's interval instead of percentiles; draws weigh patterns instead of copying rows
+Differs   standard errors go into Wilson's interval instead of percentiles; draws weigh unique rows instead of copying
+          rows
 
 Symbols   here             shape    meaning
           table_se         (C, F)   se, standard errors of the tables
@@ -50,19 +51,19 @@ from latentfit.core.table.table import Table, group_rows
 from latentfit.core.verdict import reach_bounds, reach_ends, standard_errors_of, wilson
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 
-MOST_PASSES, TOLERANCE = 500, 1e-8
-"""Passes of a refit, and the gain per cell at which it stands still: looser ones would leave replicates at their start,
-too close."""
-TEST_PASSES, TEST_TOLERANCE = 300, 1e-6
+MAX_ITER, TOLERANCE = 500, 1e-8
+"""Iterations of a refit, and the gain per cell at which it has converged: looser ones would leave replicates at their
+start, too close."""
+TEST_MAX_ITER, TEST_TOLERANCE = 300, 1e-6
 """The same for the fits of the ratio test, which are compared by their log-likelihoods alone."""
 POOLED = 0.5
 """Weight of the class and column's pooled spread beside a category's own."""
 ROUNDS = (5, 5, 10)
-"""Passes after which the better half of the ratio test's starts stays."""
+"""Iterations after which the better half of the ratio test's starts stays."""
 NO_SPREAD = 1e-150
 """Squared spread of draws that are all alike: the rows it stands for can still be squared."""
-FRESH_STARTS = 3
-"""Starts from random rows, beside one split of every class."""
+N_RANDOM_INITS = 3
+"""Initialisations from random rows, beside one split of every class."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def bootstrap_mixture(
     """Nonparametric bootstrap of a fitted mixture; `smoothing` as in the fit."""
     z = standard_errors_of(level)
     if n_draws < 2:
-        raise DataError(f"n_draws={n_draws} shows no spread; give at least 2, better 100")
+        raise DataError(f"n_draws must be an int >= 2, got {n_draws}; give 2 or more, better 100")
     rng = np.random.default_rng(random_state)
     F = mixture.n_classes
     weights, tables = np.empty((n_draws, F)), np.empty((n_draws, *mixture.table.shape))
@@ -125,11 +126,11 @@ def bootstrap_mixture(
 
 def _refitted(table: Table, mixture: Mixture, smoothing: float, n_jobs: int | None) -> Mixture:
     steps = table_steps(table, mixture.n_classes, smoothing, n_jobs)
-    return align_classes(em(steps, mixture, max_iter=MOST_PASSES, tol=TOLERANCE, accelerate=True).params, mixture)
+    return align_classes(em(steps, mixture, max_iter=MAX_ITER, tol=TOLERANCE, accelerate=True).params, mixture)
 
 
 def resample_rows(table: Table, rng: np.random.Generator) -> Table:
-    """As many rows as there were, drawn with replacement: multinomial weights on the patterns, zeros left out."""
+    """As many rows as there were, drawn with replacement: multinomial weights on the unique rows, zeros left out."""
     rows = counted_rows(table)
     drawn = rng.multinomial(max(round(rows.sum()), 1), rows / rows.sum())
     keep = np.flatnonzero(drawn)
@@ -141,18 +142,18 @@ def resample_rows(table: Table, rng: np.random.Generator) -> Table:
 
 
 def counted_rows(table: Table) -> Floats:
-    """How many rows each pattern is: its weight, unless that is a sampling weight."""
+    """How many rows each unique row is: its weight, unless that is a sampling weight."""
     return table.rows_each().astype(np.float64) if table.sampling else table.each_weight()
 
 
 def pooled_rows(mixture: Mixture, table_se: Floats) -> Floats:
     """Rows (C, F) whose binomial spread would be the bootstrap's, a category's own mixed with its column's."""
-    sizes, starts = np.diff(mixture.first), mixture.first[:-1]
+    sizes, inits = np.diff(mixture.first), mixture.first[:-1]
     binomial, spread = mixture.table * (1 - mixture.table), np.square(table_se)
-    pool_binomial = np.repeat(np.add.reduceat(binomial, starts, axis=0) / sizes[:, None], sizes, axis=0)
-    pool_spread = np.repeat(np.add.reduceat(spread, starts, axis=0) / sizes[:, None], sizes, axis=0)
-    share = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, NO_SPREAD)
-    return np.asarray(np.maximum(share, 1.0))
+    pool_binomial = np.repeat(np.add.reduceat(binomial, inits, axis=0) / sizes[:, None], sizes, axis=0)
+    pool_spread = np.repeat(np.add.reduceat(spread, inits, axis=0) / sizes[:, None], sizes, axis=0)
+    proportion = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, NO_SPREAD)
+    return np.asarray(np.maximum(proportion, 1.0))
 
 
 # ------------------------------------------------------- likelihood-ratio test
@@ -170,7 +171,7 @@ def ratio_test(
 ) -> RatioTest:
     """Are F + 1 classes better than the fitted F beyond chance? A small p-value says yes."""
     rng = np.random.default_rng(random_state)
-    null = _climbed(table, mixture, smoothing, n_jobs).params
+    null = _run_em(table, mixture, smoothing, n_jobs).params
     statistic, alternative = _ratio(table, null, smoothing, n_jobs, rng)
     decided = int(np.floor(alpha * (n_draws + 1)))  # so many exceedances and p is above alpha, whatever follows
     simulated: list[float] = []
@@ -186,22 +187,22 @@ def ratio_test(
     return RatioTest(statistic, float(p_value), len(simulated), np.array(simulated), alternative)
 
 
-def _climbed(table: Table, start: Mixture, smoothing: float, n_jobs: int | None) -> EMResult[Mixture, Sums]:
-    steps = table_steps(table, start.n_classes, smoothing, n_jobs)
-    return em(steps, start, max_iter=TEST_PASSES, tol=TEST_TOLERANCE, accelerate=True)
+def _run_em(table: Table, init: Mixture, smoothing: float, n_jobs: int | None) -> EMResult[Mixture, Sums]:
+    steps = table_steps(table, init.n_classes, smoothing, n_jobs)
+    return em(steps, init, max_iter=TEST_MAX_ITER, tol=TEST_TOLERANCE, accelerate=True)
 
 
 def _ratio(
     table: Table, null: Mixture, smoothing: float, n_jobs: int | None, rng: np.random.Generator
 ) -> tuple[float, Mixture]:
-    """2 (ℓ_{F+1} − ℓ_F) with the same starts for every table: F from `null`, F + 1 from splits and rows."""
+    """2 (ℓ_{F+1} − ℓ_F) with the same initialisations for every table: F from `null`, F + 1 from splits and rows."""
     F = null.n_classes
-    few = _climbed(table, null, smoothing, n_jobs)
+    few = _run_em(table, null, smoothing, n_jobs)
     steps = table_steps(table, F + 1, smoothing, n_jobs)
-    starts = [split_class(few.params, f, table, rng) for f in range(F)]
-    starts += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(FRESH_STARTS)]
-    candidates = [Candidate(str(number), steps, start) for number, start in enumerate(starts)]
-    many = halve(candidates, rounds=ROUNDS, max_iter=TEST_PASSES, tol=TEST_TOLERANCE, accelerate=True).refined
+    inits = [split_class(few.params, f, table, rng) for f in range(F)]
+    inits += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(N_RANDOM_INITS)]
+    candidates = [Candidate(str(number), steps, init) for number, init in enumerate(inits)]
+    many = halve(candidates, rounds=ROUNDS, max_iter=TEST_MAX_ITER, tol=TEST_TOLERANCE, accelerate=True).refined
     return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params
 
 
@@ -222,7 +223,7 @@ def split_class(mixture: Mixture, which: int, table: Table, rng: np.random.Gener
 
 
 def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Table:
-    """Rows drawn from the mixture with the gaps and weights of the table, equal ones grouped."""
+    """Rows drawn from the mixture with the missing values and weights of the table, equal ones grouped."""
     counts = counted_rows(table)
     if is_whole(counts):
         rows = np.repeat(np.arange(table.n_rows), counts.astype(np.int64))
@@ -235,7 +236,7 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
     for n in range(table.n_columns):
         drawn = mixture.draw_codes(n, classes, rng)
         codes[present[:, n], n] = drawn[present[:, n]]
-    return group_rows(replace(table, codes=codes, row_weight=weight, pattern_of=None, equal=None))
+    return group_rows(replace(table, codes=codes, row_weight=weight, unique_index=None, equal=None))
 
 
 # -----------------------------------------------------------------------------
@@ -303,7 +304,7 @@ def fit_indices(table: Table, mixture: Mixture, *, n_jobs: int | None = None) ->
 
 
 def compare(table: Table, numbers: Iterable[int], fit: Fit) -> dict[str, list[float] | list[int]]:
-    """One row per number of classes, ready for a frame: every index, and the share of the smallest class."""
+    """One row per number of classes, ready for a frame: every index, and the proportion of the smallest class."""
     wanted = [int(number) for number in numbers]
     out: dict[str, list[float] | list[int]] = {"n_components": wanted}
     rows: list[dict[str, float]] = []

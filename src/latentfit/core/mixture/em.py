@@ -5,10 +5,10 @@ statistics: ``Σ prior_table · log table + Σ prior_weights · log weights``. Z
 maximum likelihood. The M-step is then one addition and one normalisation.
 
 Paper     Ibrahim & Fu 2021, (21)–(22), which is the EM of Yeredor & Haardt 2019, and for labels of Dawid & Skene 1979;
-          Varadhan & Roland 2008 for the leaps
-Needs     a start without zeros where there are rows: EM cannot lift a probability from zero
+          Varadhan & Roland 2008 for SQUAREM
+Needs     an initialisation without zeros where there are rows: EM cannot lift a probability from zero
 Promises  the objective never falls; near the truth the errors of Theorem 2 (`tables/theory.py`)
-Differs   pseudo-counts; gaps are left out of both steps
+Differs   pseudo-counts; missing values are left out of both steps
 
 Symbols   paper     here      shape    meaning
           λ         weights   (F,)     class weights
@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 from latentfit.core.em import EMResult, squarem
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.core.mixture.init import shares_of
+from latentfit.core.mixture.init import marginal_proportions
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
 from latentfit.core.numbers import is_amount
 from latentfit.core.table.stored import AnyTable
@@ -38,7 +38,7 @@ from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, Sums, engine_for
 
 ROOT_FALL = 0.5
-"""What is left of the root of a probability after one leap, at the least."""
+"""What is left of the root of a probability after one extrapolation, at the least."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def count_parameters(first: NDArray[np.int32], n_classes: int) -> int:
 def gain_by_chance(counts: Floats, first: NDArray[np.int32], n_classes: int) -> float:
     """Nats that one class more gains where there is none, d + 3 d^⅓ of its d parameters (docs/models/tables.md).
 
-    A category met less than once a class counts as the part of a parameter it can be.
+    A category observed less than once per class counts as the part of a parameter it can be.
     """
     met = np.add.reduceat(np.minimum(counts / n_classes, 1.0), first[:-1])
     d = 1 + float(np.maximum(met - 1, 0.0).sum())
@@ -148,8 +148,9 @@ def permuted(refined: EMResult[Mixture, Sums], order: NDArray[np.intp]) -> EMRes
 # -----------------------------------------------------------------------------
 # Smoothing of latent class tables: pseudo-counts per column and class, shaped like the column's marginal.
 #
-# Without it the likelihood of rows not yet seen collapses when there are many classes (a category never met in a class
-# gets probability zero); one pseudo-row per class costs next to nothing elsewhere. Evidence: docs/models/tables.md.
+# Without it the likelihood of rows not yet seen collapses when there are many classes (a category never observed in a
+# class gets probability zero); one pseudo-row per class costs next to nothing elsewhere. Evidence:
+# docs/models/tables.md.
 
 SMOOTHING = 1.0
 """Pseudo-rows per class under ``smoothing="auto"``."""
@@ -163,13 +164,15 @@ def pseudo_rows(smoothing: Any) -> float:
     if isinstance(smoothing, str) and smoothing == "auto":
         return SMOOTHING
     if not is_amount(smoothing):
-        raise DataError(f"smoothing={smoothing!r} is no number of pseudo-rows; give 'auto', or 0 or more")
+        raise DataError(
+            f"smoothing must be 'auto' or a finite number >= 0, got {smoothing!r}; give pseudo-rows per class"
+        )
     return float(smoothing)
 
 
 def table_prior(counts: Floats, first: NDArray[np.int32], n_components: int, smoothing: float) -> Prior:
     """`smoothing` pseudo-rows per class with the marginals of the cell counts, and as many per class weight."""
-    return shaped_prior(shares_of(counts, first), n_components, smoothing)
+    return shaped_prior(marginal_proportions(counts, first), n_components, smoothing)
 
 
 def shaped_prior(marginals: Floats, n_components: int, smoothing: float) -> Prior:
@@ -206,12 +209,13 @@ def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSt
 
 
 # -----------------------------------------------------------------------------
-# The last stretch of a mixture's climb by a quasi-Newton method, where EM needs thousands of steps.
+# The last stretch of an EM run by a quasi-Newton method, where EM needs thousands of steps.
 #
 # EM is slow where classes are hard to tell apart, and then says little about how far it still has to go. The statistics
 # of one pass hold the gradient too: with p = x² / Σ x² in every column of every class (and for the weights), where a
 # probability of zero is an ordinary point, ∂ objective / ∂x = 2 (n_k − n p_k) / x_k, n the expected counts with their
-# pseudo-counts. L-BFGS on x ends after some hundred passes where SQUAREM takes three thousand (docs/models/tables.md).
+# pseudo-counts. L-BFGS on x ends after some hundred iterations where SQUAREM takes three thousand
+# (docs/models/tables.md).
 #
 # Paper     Liu & Nocedal 1989 (L-BFGS; SciPy's); gradient from the E-step: Louis 1982
 # Needs     a point that EM has brought near an optimum, and rows in memory
@@ -225,7 +229,7 @@ MEMORY = 50
 """Steps that L-BFGS remembers; 20 need half as many passes again."""
 
 
-class _SpentError(Exception):
+class _IterationLimitError(Exception):
     """The passes are spent."""
 
 
@@ -243,7 +247,7 @@ def quasi_newton(
     def value(flat: Floats) -> tuple[float, Floats]:
         nonlocal best, n_iter
         if n_iter >= max_iter:
-            raise _SpentError
+            raise _IterationLimitError
         roots = flat.reshape(shape)
         squares = np.square(roots)
         table = squares[1:] / np.repeat(np.add.reduceat(squares[1:], first[:-1], axis=0), sizes, axis=0)
@@ -263,6 +267,6 @@ def quasi_newton(
     roots = np.sqrt(np.vstack([refined.params.weights[None], refined.params.table])).ravel()
     enough = gain / max(abs(refined.objective), 1.0)  # SciPy's is relative
     options = {"maxcor": MEMORY, "ftol": enough, "gtol": 1e-9, "maxiter": max_iter, "maxfun": max_iter}
-    with suppress(_SpentError):
+    with suppress(_IterationLimitError):
         minimize(value, roots, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
     return EMResult(best.params, best.sums, best.objective, best.log_likelihood, n_iter, False, path)

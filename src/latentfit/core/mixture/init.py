@@ -4,15 +4,17 @@ Paper     folklore; k-means++ seeding of Arthur & Vassilvitskii 2007 under Hammi
           of correspondence analysis
 Needs     a sample of rows in canonical order (`data.copies.sample_rows`), so that positions may be drawn
 Promises  nothing by itself: members of a pool, of which EM keeps the best. Eight of each kind on 13 real tables, by
-          the mean and the worst distance of their best to the best of all (nats a row): spread rows .008 / .06,
-          shared-out rows .02 / .17, random tables .04 / .48, SPA .06 / .74, spectral clusters .07 / .90. A start must
-          be cheap as well: a few EM passes over a small table cost less than one careful clustering
-Differs   a tenth of the marginals is mixed into every class (EM cannot lift a probability from zero), and a gap says
-          the marginals; directions of the embedding come from a (C, C) covariance, whatever the number of rows
+          the mean and the worst distance of their best to the best of all (nats per row): spread rows .008 / .06,
+          shared-out rows .02 / .17, random tables .04 / .48, SPA .06 / .74, spectral clusters .07 / .90. An
+          initialisation must be cheap as well: a few EM iterations over a small table cost less than one careful
+          clustering
+Differs   a tenth of the marginals is mixed into every class (EM cannot lift a probability from zero), and a missing
+          value says the marginals; directions of the embedding come from a (C, C) covariance, whatever the number of
+          rows
 
 Symbols   here        shape     meaning
           one_hot     (m, C)    rows as zeros and ones
-          marginals   (C,)      each category's share of its column
+          marginals   (C,)      each category's proportion of its column
           shares      (m, F)    rows divided among classes
 """
 
@@ -35,12 +37,12 @@ from latentfit.core.table.replicates import sample_rows
 from latentfit.core.table.stored import AnyTable
 from latentfit.core.table.table import Column, Table
 
-MARGINAL_SHARE = 0.1
-"""Share of the marginals mixed into a start's tables: a raw zero would never become anything else."""
-SEED_SHARE = 0.8
+MARGINAL_WEIGHT = 0.1
+"""Proportion of the marginals mixed into an initialisation's tables: a raw zero would never become anything else."""
+SEED_WEIGHT = 0.8
 """How far a class around one row leans to what the row says."""
 DENSE_ROWS = 2_000
-"""Rows held one-hot: enough to place classes, few enough to cost no more than some EM passes."""
+"""Rows held one-hot: enough to place classes, few enough to cost no more than some EM iterations."""
 DENSE_CELLS = 2_000_000
 """Numbers the one-hot rows may hold, for tables with very many categories."""
 DIRECTION_WORK = 5e7
@@ -55,7 +57,7 @@ LLOYD_ROUNDS = 5
 """Rounds of k-means: EM does the rest."""
 PAIRED_ROWS = 4_096
 """Rows held one-hot while pairs are counted."""
-SHARING = 0.1
+MEMBERSHIP_CONCENTRATION = 0.1
 """Dirichlet parameter by which shared-out rows are divided among the classes: most of a row goes to one."""
 
 
@@ -82,9 +84,9 @@ class RowView:
     def _moments(self) -> tuple[Floats, Floats]:
         """Mean (C,) and covariance (C, C) of the standardised rows."""
         some = slice(0, max(int(DIRECTION_WORK / len(self.marginals) ** 2), FEWEST_ROWS))
-        scaled, share = self.one_hot[some] / np.sqrt(self.marginals), self.weight[some] / self.weight[some].sum()
-        mean = share @ scaled
-        return mean, scaled.T @ (scaled * share[:, None]) - np.outer(mean, mean)
+        scaled, proportion = self.one_hot[some] / np.sqrt(self.marginals), self.weight[some] / self.weight[some].sum()
+        mean = proportion @ scaled
+        return mean, scaled.T @ (scaled * proportion[:, None]) - np.outer(mean, mean)
 
     def embedded(self, rank: int) -> Floats:
         """Rows in the leading principal directions of the standardised rows (m, rank): correspondence analysis."""
@@ -131,10 +133,10 @@ def fill_classes(found: Mixture, view: RowView, n_components: int, rng: np.rando
     return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.first)
 
 
-def shared_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
+def randomly_assigned_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
     """Every row divided among the classes at random."""
-    shares = rng.dirichlet(np.full(n_components, SHARING), size=len(view.one_hot))
-    return _from_shares(view, shares * view.weight[:, None])
+    proportions = rng.dirichlet(np.full(n_components, MEMBERSHIP_CONCENTRATION), size=len(view.one_hot))
+    return _from_memberships(view, proportions * view.weight[:, None])
 
 
 def spectral_clusters(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
@@ -143,15 +145,15 @@ def spectral_clusters(view: RowView, n_components: int, rng: np.random.Generator
     centres = points[_spread_points(points, view.weight, n_components, rng)]
     for _ in range(LLOYD_ROUNDS):
         nearest = (np.square(centres).sum(axis=1) - 2 * points @ centres.T).argmin(axis=1)
-        shares = np.zeros((len(points), n_components))
-        shares[np.arange(len(points)), nearest] = view.weight
-        totals = shares.sum(axis=0)[:, None]
-        centres = np.where(totals > 0, shares.T @ points / np.maximum(totals, 1e-300), centres)
-    return _from_shares(view, shares)
+        proportions = np.zeros((len(points), n_components))
+        proportions[np.arange(len(points)), nearest] = view.weight
+        totals = proportions.sum(axis=0)[:, None]
+        centres = np.where(totals > 0, proportions.T @ points / np.maximum(totals, 1e-300), centres)
+    return _from_memberships(view, proportions)
 
 
 def one_hot_rows(table: Table, begin: int, end: int) -> Floats:
-    """Rows of a table as zeros and ones (m, C); a gap is all zeros."""
+    """Rows of a table as zeros and ones (m, C); a missing value is all zeros."""
     rows, columns = np.nonzero(table.present[begin:end])
     out = np.zeros((min(end, table.n_rows) - begin, int(table.first[-1])))
     out[rows, table.first[:-1][columns] + table.codes[begin:end][rows, columns]] = 1.0
@@ -169,25 +171,25 @@ def dense_pairs(table: Table, n_rows: int) -> Floats:
 
 
 def marginal_table(table: AnyTable) -> Floats:
-    """Each category's share of its column's observed cells (C,)."""
-    return shares_of(table.singles(), table.first)
+    """Each category's proportion of its column's observed cells (C,)."""
+    return marginal_proportions(table.singles(), table.first)
 
 
-def shares_of(counts: Floats, first: NDArray[np.int32]) -> Floats:
-    """Counts (C,) as shares within their column, none quite zero."""
+def marginal_proportions(counts: Floats, first: NDArray[np.int32]) -> Floats:
+    """Counts (C,) as proportions within their column, none quite zero."""
     return normalise_tables(counts[:, None] + 1e-9, first)[:, 0]
 
 
 def soften(mixture: Mixture, marginals: Floats) -> Mixture:
-    """A start with a tenth of the marginals mixed in, and as much of even weights."""
-    table = (1 - MARGINAL_SHARE) * mixture.table + MARGINAL_SHARE * marginals[:, None]
-    weights = mixture.weights + MARGINAL_SHARE / mixture.n_classes
+    """An initialisation with a tenth of the marginals mixed in, and as much of even weights."""
+    table = (1 - MARGINAL_WEIGHT) * mixture.table + MARGINAL_WEIGHT * marginals[:, None]
+    weights = mixture.weights + MARGINAL_WEIGHT / mixture.n_classes
     return Mixture(weights / weights.sum(), table, mixture.first)
 
 
-def _draw(chance: Floats, otherwise: Floats, rng: np.random.Generator) -> int:
-    """A position in proportion to `chance`, or to `otherwise` when there is none left."""
-    running = np.cumsum(chance if chance.sum() > 0 else otherwise)
+def _draw(probability: Floats, otherwise: Floats, rng: np.random.Generator) -> int:
+    """A position in proportion to `probability`, or to `otherwise` when there is none left."""
+    running = np.cumsum(probability if probability.sum() > 0 else otherwise)
     return min(int(np.searchsorted(running, rng.random() * running[-1], side="right")), len(running) - 1)
 
 
@@ -202,40 +204,41 @@ def _spread_points(points: Floats, weight: Floats, number: int, rng: np.random.G
 
 
 def _around(view: RowView, seeds: Floats) -> Mixture:
-    """One class per seed row: what the row says, leaning to the marginals; a gap says the marginals."""
+    """One class per seed row: what the row says, leaning to the marginals; a missing value takes the marginals."""
     first, marginals = view.sample.first, view.marginals[:, None]
     said = np.repeat(np.add.reduceat(seeds.T, first[:-1], axis=0), np.diff(first), axis=0) > 0
-    table = (1 - SEED_SHARE) * marginals + SEED_SHARE * np.where(said, seeds.T, marginals)
+    table = (1 - SEED_WEIGHT) * marginals + SEED_WEIGHT * np.where(said, seeds.T, marginals)
     return Mixture(np.full(len(seeds), 1 / len(seeds)), table, first)
 
 
-def _from_shares(view: RowView, shares: Floats) -> Mixture:
-    """The classes of rows divided among them by `shares` (m, F)."""
-    counts = view.one_hot.T @ shares + view.marginals[:, None]
-    totals = shares.sum(axis=0) + 1
+def _from_memberships(view: RowView, proportions: Floats) -> Mixture:
+    """The classes of rows divided among them by `proportions` (m, F)."""
+    counts = view.one_hot.T @ proportions + view.marginals[:, None]
+    totals = proportions.sum(axis=0) + 1
     first = view.sample.first
     return soften(Mixture(totals / totals.sum(), normalise_tables(counts, first), first), view.marginals)
 
 
 # -----------------------------------------------------------------------------
-# Starts for latent classes from pair counts, and the sample of rows they are made from.
+# Initialisations for latent classes from pair counts, and the sample of rows they are made from.
 #
-# SPA wins on data that follow the model, merged classes (`refine.merge_down`) on real tables: the default races both
-# (docs/models/tables.md).
+# SPA wins on data that follow the model, merged classes (`refine.merge_down`) on real tables: the default runs both
+# and keeps the better (docs/models/tables.md).
 #
 # Paper     Ibrahim & Fu 2021: pair frequencies as in Proposition 1, Algorithm 1 on its naive split or on the
-# likeliest of #           several, random starts as in Table I
-# Needs     a sample of rows; starts from moments also two columns and at most `MOST_CELLS` categories
-# Promises  starts that do not depend on the order of rows, columns or categories; what SPA promises is in
+# likeliest of #           several, random initialisations as in Table I
+# Needs     a sample of rows; initialisations from moments also two columns and at most `MAX_CELLS` categories
+# Promises  initialisations that do not depend on the order of rows, columns or categories; what SPA promises is in
 # `core/mixture/spa.py`
-# Differs   classes that X̃ cannot give are filled from data rows, and starts are softened by a tenth of the marginals
+# Differs   classes that X̃ cannot give are filled from data rows, and initialisations are softened by a tenth of the
+#           marginals
 #
 # Symbols   paper   here          shape    meaning
 #           X̂_jk    frequencies   (C, C)   estimated pairwise marginals, all blocks
 #           S₁      split         (N,)     columns of the first half
 
-MOST_CELLS = 600
-"""Categories of all columns together up to which a pool holds starts from moments: they cost their cube."""
+MAX_CELLS = 600
+"""Categories of all columns together up to which a pool holds initialisations from moments: they cost their cube."""
 GRAM_WORK = 5e7
 """Multiplications spent on the pair counts of a pool: all rows of a small table, some of a wide one."""
 SEARCHED_SPLITS = 10
@@ -298,24 +301,24 @@ def in_name_order(table: Table) -> tuple[Table, NDArray[np.intp]]:
     cells: list[NDArray[np.intp]] = []
     for at, n in enumerate(name_order(table).tolist()):
         column = table.columns[n]
-        words = sorted(range(column.size), key=lambda k, column=column: str(column.categories[k]))  # type: ignore[misc]
+        by_name = sorted(range(column.size), key=lambda k, column=column: str(column.categories[k]))  # type: ignore[misc]
         recode = np.full(missing + 1, missing, table.codes.dtype)
-        recode[words] = np.arange(column.size)
+        recode[by_name] = np.arange(column.size)
         codes[:, at] = recode[table.codes[:, n]]
-        columns.append(replace(column, categories=column.categories[words]))
-        cells.append(int(table.first[n]) + np.array(words, np.intp))
+        columns.append(replace(column, categories=column.categories[by_name]))
+        cells.append(int(table.first[n]) + np.array(by_name, np.intp))
     return replace(table, codes=codes, columns=tuple(columns)), np.concatenate(cells)
 
 
-def moment_starts(sample: Sample, n_components: int, rng: np.random.Generator) -> Iterator[tuple[str, Mixture]]:
-    """Named starts from pair counts; none where there are too few columns or too many categories for them."""
-    if sample.table.n_columns > 1 and int(sample.table.first[-1]) <= MOST_CELLS:
+def moment_inits(sample: Sample, n_components: int, rng: np.random.Generator) -> Iterator[tuple[str, Mixture]]:
+    """Named initialisations from pair counts; none where there are too few columns or too many categories for them."""
+    if sample.table.n_columns > 1 and int(sample.table.first[-1]) <= MAX_CELLS:
         split = balanced_split(np.diff(sample.table.first), rng)
-        yield "spa", spa_start(sample, sample.pairs, n_components, split, rng, exact=False)
+        yield "spa", spa_init(sample, sample.pairs, n_components, split, rng, exact=False)
         yield "spectral", spectral_clusters(sample.view, n_components, rng)
 
 
-def spa_start(
+def spa_init(
     sample: Sample,
     counts: Floats,
     n_components: int,
@@ -328,7 +331,7 @@ def spa_start(
     first = sample.table.first
     frequencies = pair_frequencies(counts, first)
     cells = np.repeat(split, np.diff(first))
-    if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never meet in a row: no pair to learn from
+    if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never occur in one row: no pair to learn from
         return rows_as_seeds(sample.view, n_components, rng)
     found = factor_spa(frequencies, first, n_components, split, exact=exact).mixture
     return soften(fill_classes(found, sample.view, n_components, rng), sample.view.marginals)
@@ -338,13 +341,13 @@ def naive_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.
     """SPA on one split without a search: the wider half of the columns against the rest.
 
     The paper takes the first half as the columns stand. Here neither their order nor their names may matter, so what
-    they hold decides: most categories first, then fewest gaps, then the commonest categories.
+    they hold decides: most categories first, then fewest missing values, then the commonest categories.
     """
     table = sample.table
     singles, n_columns = np.split(table.singles(), table.first[1:-1]), table.n_columns
     keys = [(-len(cells), -float(cells.sum()), (-np.sort(-cells)).tolist()) for cells in singles]
     place = np.argsort(sorted(range(n_columns), key=keys.__getitem__))
-    return spa_start(sample, counts, n_components, naive_split(n_columns, (n_columns + 1) // 2)[place], rng)
+    return spa_init(sample, counts, n_components, naive_split(n_columns, (n_columns + 1) // 2)[place], rng)
 
 
 def searched_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.Generator) -> Mixture:
@@ -352,12 +355,12 @@ def searched_spa(sample: Sample, counts: Floats, n_components: int, rng: np.rand
     sizes = np.diff(sample.table.first)
     splits = [naive_split(len(sizes), (len(sizes) + 1) // 2)]
     splits += [balanced_split(sizes, rng) for _ in range(SEARCHED_SPLITS - 1)]
-    found = [spa_start(sample, counts, n_components, split, rng) for split in splits]
+    found = [spa_init(sample, counts, n_components, split, rng) for split in splits]
     scores = [pair_log_likelihood(counts, mixture) for mixture in found]
     return found[int(np.argmax(scores))]
 
 
-def random_start(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
+def random_init(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
     """Tables uniform on the simplex, weights too: RAND-EM."""
     drawn = rng.standard_exponential((int(table.first[-1]), n_components))
     sums = np.repeat(np.add.reduceat(drawn, table.first[:-1], axis=0), np.diff(table.first), axis=0)

@@ -1,4 +1,4 @@
-"""The joint distribution of a table's columns, as an object to ask: never formed, always exact under the model."""
+"""The joint distribution of a table's columns, as an object for queries: never formed, always exact under the model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column
 
-MOST_CELLS = 10_000_000
+MAX_CELLS = 10_000_000
 """Cells of the largest marginal that is formed: 80 MB."""
 
 
 @dataclass(frozen=True)
 class JointPMF:
     """P(columns) = Σ_f weights[f] Π_n table. All queries cost classes × categories, for any number of columns.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Class weights and conditional tables.
+    columns : tuple of Column
+        Names and categories of the columns.
 
     Examples
     --------
@@ -42,71 +49,147 @@ class JointPMF:
         return f"JointPMF({len(self.columns)} columns ({names}), {self.mixture.n_classes} classes)"
 
     def prob(self, event: Mapping[Any, Any], given: Mapping[Any, Any] | None = None) -> float:
-        """P(event | given); both map columns to categories."""
+        """P(event | given); both map columns to categories.
+
+        Parameters
+        ----------
+        event : mapping of columns to categories
+            What is asked for.
+        given : mapping of columns to categories or None, default=None
+            What is known; None: nothing.
+
+        Returns
+        -------
+        float
+        """
         known = self._codes(given or {})
         asked = self._codes(event)
         if any(known.get(n, code) != code for n, code in asked.items()):  # it contradicts what is given
             return 0.0
         rest = {n: code for n, code in asked.items() if n not in known}
-        return float(self._beliefs(known) @ np.exp(self._log_likelihood(rest)))
+        return float(self._class_posterior(known) @ np.exp(self._log_likelihood(rest)))
 
     def marginal(self, columns: Sequence[Any] | Any, given: Mapping[Any, Any] | None = None) -> Any:
-        """Distribution of one or more columns: an array with one axis per column."""
+        """Distribution of one or more columns: an array with one axis per column.
+
+        Parameters
+        ----------
+        columns : str, int or sequence of them
+            The columns.
+        given : mapping of columns to categories or None, default=None
+            What is known; None: nothing.
+
+        Returns
+        -------
+        ndarray with one axis per column
+            Probabilities in the order of each column's categories.
+        """
         at = self._indices(columns)
         cells = math.prod(self.columns[n].size for n in at)
         if len(set(at)) < len(at):
             raise DataError(f"column {self._repeated(at)!r} is asked for twice; ask for it once")
-        if cells > MOST_CELLS:
+        if cells > MAX_CELLS:
             raise DataError(
-                f"the joint of these {len(at)} columns has {cells:.2g} cells, at most {MOST_CELLS:,} are formed; "
+                f"the joint of these {len(at)} columns has {cells:.2g} cells, at most {MAX_CELLS:,} are formed; "
                 "ask for fewer columns at once"
             )
         known = self._codes(given or {})
-        beliefs = self._beliefs(known)
-        out = beliefs[(slice(None), *[None] * len(at))]
+        probabilities = self._class_posterior(known)
+        out = probabilities[(slice(None), *[None] * len(at))]
         for axis, n in enumerate(at):
             size = self.columns[n].size
-            profile = self._profile(n) if n not in known else np.eye(size)[[known[n]] * len(beliefs)]
+            profile = self._profile(n) if n not in known else np.eye(size)[[known[n]] * len(probabilities)]
             shape = [1] * len(at)
             shape[axis] = size
-            out = out * profile.reshape(len(beliefs), *shape)
+            out = out * profile.reshape(len(probabilities), *shape)
         return out.sum(axis=0)
 
     def condition(self, given: Mapping[Any, Any]) -> JointPMF:
-        """The joint of the other columns, given some."""
+        """The joint of the other columns, given some.
+
+        Parameters
+        ----------
+        given : mapping of columns to categories
+            What is known.
+
+        Returns
+        -------
+        JointPMF
+        """
         known = self._codes(given)
         keep = [n for n in range(len(self.columns)) if n not in known]
         rows = [self._profile(n).T for n in keep]
         first = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
         table = np.concatenate(rows) if rows else np.empty((0, self.mixture.n_classes))
-        return JointPMF(Mixture(self._beliefs(known), table, first), tuple(self.columns[n] for n in keep))
+        return JointPMF(Mixture(self._class_posterior(known), table, first), tuple(self.columns[n] for n in keep))
 
     def expect(self, column: Any, given: Mapping[Any, Any] | None = None) -> float:
-        """Expected value of a column whose categories are numbers: the MMSE prediction."""
+        """Expected value of a column whose categories are numbers: the MMSE prediction.
+
+        Parameters
+        ----------
+        column : str or int
+            A column of numbers.
+        given : mapping of columns to categories or None, default=None
+            What is known; None: nothing.
+
+        Returns
+        -------
+        float
+        """
         return float(self.marginal(column, given) @ self.values_of(column))
 
     def values_of(self, column: Any) -> Floats:
-        """What a column's categories are worth; words are refused."""
+        """What a column's categories are worth; text is refused."""
         values = self.columns[self.index(column)].values
         if values is None:
-            raise DataError(f"column {column!r} holds words, which have no expectation; ask for its marginal")
+            raise DataError(f"column {column!r} holds text, which has no expectation; ask for its marginal")
         return values
 
     def entropy(self, columns: Sequence[Any] | Any, given: Mapping[Any, Any] | None = None) -> float:
-        """Entropy in nats of the marginal of a few columns."""
+        """Entropy in nats of the marginal of a few columns.
+
+        Parameters
+        ----------
+        columns : str, int or sequence of them
+            The columns.
+        given : mapping of columns to categories or None, default=None
+            What is known; None: nothing.
+
+        Returns
+        -------
+        float
+        """
         p = np.asarray(self.marginal(columns, given)).reshape(-1)
         return float(-(p[p > 0] * np.log(p[p > 0])).sum())
 
     def mutual_information(
         self, left: Sequence[Any] | Any, right: Sequence[Any] | Any, given: Mapping[Any, Any] | None = None
     ) -> float:
-        """Nats that one column, or a few, tell about another, or a few others."""
+        """Nats that one column, or a few, tell about another, or a few others.
+
+        Parameters
+        ----------
+        left, right : str, int or sequence of them
+            The two sides.
+        given : mapping of columns to categories or None, default=None
+            What is known; None: nothing.
+
+        Returns
+        -------
+        float
+        """
         here, there = ([self.columns[n].name for n in self._indices(side)] for side in (left, right))
         both = self.entropy(list(dict.fromkeys([*here, *there])), given)
         return max(self.entropy(here, given) + self.entropy(there, given) - both, 0.0)
 
     def class_information(self) -> Floats:
-        """Nats that each column tells about the class (columns,)."""
+        """Mutual information of each column and the class, in nats.
+
+        Returns
+        -------
+        ndarray of shape (n_columns,)
+        """
         weights = self.mixture.weights
         out = np.empty(len(self.columns))
         for n in range(len(self.columns)):
@@ -116,7 +199,19 @@ class JointPMF:
         return out
 
     def sample(self, n: int, random_state: int | None = None) -> pa.Table:
-        """Rows drawn from the joint."""
+        """Rows drawn from the joint.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        random_state : int or None, default=None
+            Seed; None is 0.
+
+        Returns
+        -------
+        pyarrow.Table of shape (n, n_columns)
+        """
         rng = np.random.default_rng(0 if random_state is None else random_state)
         classes = rng.choice(self.mixture.n_classes, size=n, p=self.mixture.weights)
         out = {}
@@ -167,7 +262,7 @@ class JointPMF:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.mixture.table[rows]).sum(axis=0))
 
-    def _beliefs(self, codes: Mapping[int, int]) -> Floats:
+    def _class_posterior(self, codes: Mapping[int, int]) -> Floats:
         """P(class | given) (F,)."""
         if not codes:
             return self.mixture.weights

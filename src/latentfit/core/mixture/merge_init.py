@@ -1,8 +1,9 @@
-"""Starts by merging: three times as many classes as asked for, a few EM passes, then the nearest become one.
+"""Initialisations by merging: three times as many classes as asked for, a few EM iterations, then the nearest become
+one.
 
-A class too many costs little and finds what a start with just enough classes misses. On 13 real tables × F ∈ {4, 12}
-one such start ends .013 nats a row below the best of twenty random ones, a single random one .20, spread rows .11
-(docs/models/tables.md).
+A class too many costs little and finds what an initialisation with just enough classes misses. On 13 real tables × F ∈
+{4, 12} one such initialisation ends .013 nats per row below the best of twenty random ones, a single random one .20,
+spread rows .11 (docs/models/tables.md).
 
 Paper     Ward 1963: merge the two that lose least
 Needs     a fit with too many classes
@@ -25,14 +26,14 @@ from numpy.typing import NDArray
 from latentfit.core.em import em
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import SMOOTHING, table_steps
-from latentfit.core.mixture.init import RowView, Sample, shared_rows, spread_rows
+from latentfit.core.mixture.init import RowView, Sample, randomly_assigned_rows, spread_rows
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
 from latentfit.core.table.table import Table
 
 TIMES = 3
 """How many classes are fitted for each one wanted."""
-PASSES = 3
-"""EM passes of the many classes: merging needs their outlines only."""
+N_ITER = 3
+"""EM iterations of the many classes: merging needs their outlines only."""
 MERGE_ROWS = 4_000
 """Rows that the many classes look at."""
 MERGE_WORK = 2e7
@@ -44,25 +45,25 @@ CHUNK = 1_000_000
 Kind = Callable[[RowView, int, np.random.Generator], Mixture]
 KINDS: tuple[tuple[str, Kind], ...] = (
     ("spread rows merged", spread_rows),
-    ("shared rows merged", shared_rows),
+    ("shared rows merged", randomly_assigned_rows),
 )
 
 
-def merged_starts(
+def merged_inits(
     sample: Sample, n_components: int, rng: np.random.Generator, n_jobs: int | None
 ) -> Iterator[tuple[str, Mixture]]:
-    """Named starts, each from many classes of its own."""
+    """Named initialisations, each from many classes of its own."""
     rows = sample.table if sample.table.n_rows <= MERGE_ROWS else sample.table.take(np.arange(MERGE_ROWS))
     most = max(n_components, int(np.sqrt(MERGE_WORK / int(rows.first[-1]))))
     number = min(TIMES * n_components, most, max(rows.n_rows, n_components))
     for name, kind in KINDS:
-        yield name, merged_start(rows, kind(sample.view, number, rng), n_components, n_jobs)
+        yield name, merged_init(rows, kind(sample.view, number, rng), n_components, n_jobs)
 
 
-def merged_start(rows: Table, many: Mixture, n_components: int, n_jobs: int | None) -> Mixture:
+def merged_init(rows: Table, many: Mixture, n_components: int, n_jobs: int | None) -> Mixture:
     """`many` classes after a few passes over the rows, merged down to `n_components`."""
     steps = table_steps(rows, many.n_classes, SMOOTHING, n_jobs)
-    sums = em(steps, many, max_iter=PASSES, tol=0.0).sums
+    sums = em(steps, many, max_iter=N_ITER, tol=0.0).sums
     counts, weights = merge_down(sums.table + steps.prior.table, sums.totals + SMOOTHING, rows.first, n_components)
     return Mixture(weights / weights.sum(), normalise_tables(counts, rows.first), rows.first)
 

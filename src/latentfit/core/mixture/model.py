@@ -42,15 +42,15 @@ from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.io.scan import Scan
 
 SAMPLE_ROWS = 50_000
-"""Rows that starts look at: the same ones on every engine, chosen by what they say. More of them save passes over all
-rows, which is where a long fit spends its time (docs/scale.md)."""
+"""Rows that initialisations use: the same ones on every engine, chosen by what they say. More of them save passes over
+all rows, which is where a long fit spends its time (docs/scale.md)."""
 SETTLED = 0.1
 """Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
 TAIL_GAIN = 0.003
 """Nats that the last quarter of the iterations may gain in all when EM has converged; `tol` per cell if it is less."""
 
 CELLS: dict[str, Any] = {"dtype": None, "ensure_all_finite": "allow-nan"}
-"""What scikit-learn may ask of arrays of categories: any values, gaps among them."""
+"""What scikit-learn may ask of arrays of categories: any values, missing values among them."""
 
 
 class TableModel(LatentModel):
@@ -74,7 +74,7 @@ class TableModel(LatentModel):
 
     @abstractmethod
     def _learner(self) -> LearnColumn:
-        """How a column is learned from its words, for rows that are coded apart from them."""
+        """How a column is learned from its categories, for rows that are coded apart from them."""
 
     def _read_rows(self, X: Any, sample_weight: Any) -> AnyTable:
         """What EM walks: a table in memory, or its codes in a file (`latentfit.scan`, or engine="stream")."""
@@ -142,7 +142,7 @@ class TableModel(LatentModel):
 
     @property
     def joint_(self) -> JointPMF:
-        """The joint distribution, to be asked."""
+        """The joint distribution of the columns, for queries."""
         check_is_fitted(self)
         return JointPMF(self._mixture, self._columns)
 
@@ -152,35 +152,114 @@ class TableModel(LatentModel):
         return count_parameters(self._mixture.first, self.n_components_)
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
-        """Akaike's criterion on data X (smaller is better)."""
+        """Akaike's criterion on data X (smaller is better).
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
         return -2 * self._scored(X, sample_weight)[0] + 2 * self.n_parameters()
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
-        """Schwarz's criterion on data X (smaller is better); sampling weights count as Kish's number of rows."""
+        """Schwarz's criterion on data X (smaller is better); sampling weights count as Kish's number of rows.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
         log_likelihood, n_rows = self._scored(X, sample_weight)
         return -2 * log_likelihood + float(np.log(n_rows)) * self.n_parameters()
 
     # ---------------------------------------------------------------- use
 
     def predict_proba(self, X: Any) -> Floats:
-        """Class probabilities (n, F) of rows, gaps allowed; a row's answer does not depend on its company."""
+        """Class probabilities of rows, missing values allowed; a row's result does not depend on the other rows.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components_)
+        """
         return self._posterior(X)[0]
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """The most probable class of every row."""
+        """The most probable class of every row.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
     def score_samples(self, X: Any) -> Floats:
-        """Log-likelihood (n,) of every row, in nats."""
+        """Log-likelihood of every row, in nats.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         return self._posterior(X)[1]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of a row, in nats, rows by their weight."""
+        """Mean log-likelihood per row in nats, rows counted by their weight.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
+        y : ignored
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
         log_likelihood, n_rows = self._scored(X, sample_weight)
         return log_likelihood / n_rows
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
-        """Rows drawn from the model."""
+        """Rows drawn from the model.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+        random_state : int or None, default=None
+            Seed; None is 0.
+
+        Returns
+        -------
+        frame of shape (n, n_columns)
+        """
         drawn = self.joint_.sample(n, random_state)
         return build_frame(dict(zip(drawn.column_names, drawn.columns, strict=True)), self._backend)
 
@@ -269,7 +348,7 @@ def _read_scale(metadata: dict[str, Any], total: float) -> WeightScale:
 
 
 # -----------------------------------------------------------------------------
-# The checkpoint of a fit of one mixture: what was decided before the climb that it keeps, and where that stands.
+# The checkpoint of a fit of one mixture: what was decided before the EM run that it keeps, and where that stands.
 
 
 @dataclass(frozen=True)
@@ -288,7 +367,7 @@ class TableCheckpoint(KeptFile):
         return None if self.file is None else _saved(self.file)
 
     def keeping(self, decided: dict[str, Any]) -> Callable[[SolverState[Mixture]], None]:
-        """What the climb calls after every iteration."""
+        """What the EM run calls after every iteration."""
 
         def keep(at: SolverState[Mixture]) -> None:
             if self.due:
@@ -300,7 +379,7 @@ class TableCheckpoint(KeptFile):
 
 
 def table_key(table: AnyTable) -> str:
-    """Tells tables apart by their columns' words, how often each occurs, and which occur together in rows."""
+    """Tells tables apart by their columns' categories, how often each occurs, and which occur together in rows."""
     known = hashlib.sha256(np.asarray([table.n_rows, table.total_weight, *table.singles()], np.float64).tobytes())
     for column in table.columns:
         known.update(f"\0{column.name}\0{column.categories.tolist()}".encode())

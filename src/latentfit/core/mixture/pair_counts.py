@@ -4,9 +4,9 @@ Cells are stacked as everywhere: column n owns cells first[n]:first[n+1]. Counts
 counts of two halves of the data are the sum of theirs. Ragged rows keep only what was seen (sparse); dense
 tables, where nearly every pair occurs, keep the full matrix.
 
-Paper     Ibrahim & Fu 2022, (3), for labels; Ibrahim & Fu 2021, Proposition 1, for tables with gaps
+Paper     Ibrahim & Fu 2022, (3), for labels; Ibrahim & Fu 2021, Proposition 1, for tables with missing values
 Needs     coded rows; for ragged ones a list of pairs that fits into memory
-Promises  exact integers (weighted rows: sums of their weights); unbiased where gaps say nothing
+Promises  exact integers (weighted rows: sums of their weights); unbiased where missing values say nothing
 Differs   counts are kept, frequencies are made when asked for; rows count for the pairs they show both columns of
 
 Symbols   paper      here          shape        meaning

@@ -1,7 +1,7 @@
 """The one parameter object of all table-like models: class weights plus conditional tables.
 
 ``P(row) = Σ_f weights[f] · Π_n table[first[n] + row[n], f]``. Dawid–Skene is this with one column per
-annotator, a Bernoulli mixture is this with two categories a column. In the papers it is (1) of Ibrahim & Fu 2022
+annotator, a Bernoulli mixture is this with two categories per column. In the papers it is (1) of Ibrahim & Fu 2022
 (crowds), (1)–(2) of Ibrahim & Fu 2021 (tables) and (1.1) of Najafi, Motahari & Rabiee 2020 (clusters).
 """
 
@@ -47,7 +47,7 @@ class Mixture:
 
     @cached_property
     def _logs(self) -> tuple[Floats, Floats]:
-        """Taken once: a pass, the objective and a leap all ask for them."""
+        """Taken once: a pass, the objective and an extrapolation all ask for them."""
         logs = tuple(np.log(np.maximum(array, PROBABILITY_FLOOR)) for array in (self.weights, self.table))
         for array in logs:
             array.setflags(write=False)

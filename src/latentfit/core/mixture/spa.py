@@ -88,8 +88,9 @@ def factor_spa(
 
     X̃ (3) is cut out of them and its columns brought to sum one (11) before the projections.
 
-    With ``exact=False`` the nonnegative least squares of H are plain least squares cut at zero: for a start among
-    others, at a tenth of the time. Fewer than `n_components` classes come back when X̃ has no more independent columns.
+    With ``exact=False`` the nonnegative least squares of H are plain least squares cut at zero: for an initialisation
+    among others, at a tenth of the time. Fewer than `n_components` classes come back when X̃ has no more independent
+    columns.
     """
     sizes = np.diff(first)
     cells = np.repeat(split, sizes)
@@ -99,7 +100,7 @@ def factor_spa(
     normalised = virtual[:, used] / mass[used]  # columns sum to one (11)
     points = denoised(normalised, mass[used], n_components) if denoise else normalised
     anchors = used[successive_projection(points, min(n_components, *virtual.shape))]  # line 4
-    left_first, right_first = _starts(sizes[split]), _starts(sizes[~split])
+    left_first, right_first = _offsets(sizes[split]), _offsets(sizes[~split])
     left = normalise_tables(virtual[:, anchors], left_first)  # lines 5–8
     solved = np.stack([nnls(left, column)[0] for column in virtual.T]) if exact else _cut_least_squares(left, virtual)
     right = normalise_tables(solved, right_first)  # lines 9–13
@@ -144,7 +145,7 @@ def _cut_least_squares(left: Floats, virtual: Floats) -> Floats:
     return np.asarray(np.maximum(np.linalg.lstsq(left, virtual, rcond=None)[0].T, 0.0))
 
 
-def _starts(sizes: NDArray[np.int32]) -> NDArray[np.int32]:
+def _offsets(sizes: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
 
 

@@ -1,7 +1,7 @@
 """Batches of columns → raw codes in a file, dictionaries growing while reading: the first half of a table on disk.
 
-A raw code is a word's place in the order of appearance; what the words are (numbers, names, intervals) is decided when
-all have been seen, by the same rule as for tables in memory (`table_input.learn_column`).
+A raw code is a category's place in the order of appearance; what the categories are (numbers, names, intervals) is
+decided when all have been seen, by the same rule as for tables in memory (`table_input.learn_column`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.names import GrowingNames, to_arrow
 from latentfit.core.numbers import as_numbers
-from latentfit.core.table.input import MOST_CATEGORIES, NO_COLUMN, spelled_numbers
+from latentfit.core.table.input import MAX_CATEGORIES, NO_COLUMN, spelled_numbers
 from latentfit.core.table.weights import NO_WEIGHT, WeightType, check_weights, exponent_of
 
-MOST_RAW = 65_534
+MAX_RAW = 65_534
 """Words a column may show before it is an id, or a measurement too fine to be cut into intervals."""
 GAP = 65_535
-"""Raw code of a missing cell; 255 in records of one byte a cell."""
+"""Raw code of a missing cell; 255 in records of one byte per cell."""
 
 
 class GrowingColumn:
@@ -42,32 +42,33 @@ class GrowingColumn:
     def code(self, array: Any) -> NDArray[np.uint16]:
         """Raw codes of one batch."""
         before = self.size
-        codes, words, seen = self.names.count(array, in_order=False)
-        if self.size > max(before, MOST_CATEGORIES):
+        codes, distinct, seen = self.names.count(array, in_order=False)
+        if self.size > max(before, MAX_CATEGORIES):
             self._check_size()
         while self.size > len(self.counts):
             self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
-        np.add.at(self.counts, words, seen)
+        np.add.at(self.counts, distinct, seen)
         return codes.astype(np.uint16)  # -1 becomes `GAP`
 
     def weigh(self, codes: NDArray[np.uint16], weight: Floats) -> None:
-        """The weights of a batch's rows added to those of their words, one after the other: the bits of memory."""
+        """The weights of a batch's rows added to those of their categories, one after the other: the bits of memory."""
         new = np.zeros(self.size - len(self.weights))
-        at = np.concatenate([np.arange(self.size), np.minimum(codes, self.size)])  # a gap is one word more, left out
+        # a missing value is one category more, left out
+        at = np.concatenate([np.arange(self.size), np.minimum(codes, self.size)])
         summed = np.bincount(at, np.concatenate([self.weights, new, weight]))
         self.weights = summed[: self.size].astype(np.float64)
 
     def _check_size(self) -> None:
         kind = spelled_numbers(self.names.words()).type  # a format without types spells its numbers
         numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        limit, things = (MOST_RAW, "numbers") if numbers else (MOST_CATEGORIES, "values")
+        limit, things = (MAX_RAW, "numbers") if numbers else (MAX_CATEGORIES, "values")
         if self.size > limit:
-            cure = (
+            suggestion = (
                 f"round them, or leave the column out (--drop {quote(self.name)}; --id, if it names the rows)"
                 if numbers
                 else f"it looks like an id: leave it out (--drop {quote(self.name)}; --id, if it names the rows)"
             )
-            raise DataError(f"column {self.name!r} holds more than {limit:,} distinct {things}; {cure}")
+            raise DataError(f"column {self.name!r} holds more than {limit:,} distinct {things}; {suggestion}")
 
 
 def write_raw(
@@ -81,7 +82,7 @@ def write_raw(
     """Code all batches into records of a file; the columns, how many rows there are, how many have no weight, and the
     largest weight.
 
-    A record is some rows, column after column, a byte a cell where all codes fit. `text` came from a format without
+    A record is some rows, column after column, a byte per cell where all codes fit. `text` came from a format without
     types. The column `weight` is no data: its numbers go into `weights`. A row without weight is an absent row, as in
     memory. Columns add sampling weights without the power of two of the largest one, as in memory too.
     """
@@ -113,7 +114,7 @@ def write_raw(
                 column.weigh(codes[n], numbers)
         n_rows += batch.num_rows
         narrow = all(column.size < 255 for column in columns)
-        record = codes.astype(np.uint8) if narrow else codes  # a gap, 65535, becomes 255
+        record = codes.astype(np.uint8) if narrow else codes  # a missing value, 65535, becomes 255
         sink.write(np.array([batch.num_rows, record.itemsize], np.int64).tobytes())
         sink.write(record.tobytes())
     if n_rows and not columns:
@@ -127,14 +128,16 @@ def read_weights(array: Any, name: str, before: int = 0) -> NDArray[np.float64]:
     """A column of weights: a number for every row, so many rows behind; whether rows can have them is not asked."""
     where = f"the weights column {name!r}"
     numbers = as_numbers(to_arrow(array, where), where, "give every row a number", before)
-    gaps = np.isnan(numbers)
-    if gaps.any():
-        raise DataError(f"{where} has a gap in row {before + int(gaps.argmax()) + 1}; give every row a number")
+    missing = np.isnan(numbers)
+    if missing.any():
+        raise DataError(
+            f"{where} has a missing value in row {before + int(missing.argmax()) + 1}; give every row a number"
+        )
     return numbers
 
 
 def read_raw(source: BinaryIO, n_columns: int) -> Iterator[NDArray[Any]]:
-    """The records again (columns, rows), each of the type it was written in: the largest value is a gap."""
+    """The records again (columns, rows), each of the type it was written in: the largest value is a missing value."""
     while head := source.read(16):
         rows, width = np.frombuffer(head, np.int64).tolist()
         codes = np.frombuffer(source.read(rows * n_columns * width), np.uint8 if width == 1 else np.uint16)

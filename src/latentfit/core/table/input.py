@@ -1,4 +1,4 @@
-"""Whatever holds a categorical table → `Table`: frames of any kind, matrices with gaps.
+"""Whatever holds a categorical table → `Table`: frames of any kind, matrices with missing values.
 
 Words, booleans and integers are categories; numbers with few values are ordered categories. Words that all spell
 finite numbers are numbers, since CSV files deliver decimals as text, unless one is written with leading zeros: `007`
@@ -41,43 +41,43 @@ Bins = int | Mapping[str | int, int] | None
 
 
 class LearnColumn(Protocol):
-    """How columns are learned from their words when rows are coded apart from them."""
+    """How columns are learned from their categories when rows are coded apart from them."""
 
     def check(self, names: Sequence[str | int]) -> None:
         """Refuse settings that no column of these names fits."""
 
-    def __call__(self, words: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
-        """Codes and words of a column from its distinct values and how many rows each stands for, with weights."""
+    def __call__(self, values: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
+        """Codes and categories of a column from its distinct values and how many rows each stands for, with weights."""
         ...
 
-    def tell(self, columns: Sequence[Column]) -> None:
+    def warn(self, columns: Sequence[Column]) -> None:
         """Warn of what was learned otherwise than people may have meant it."""
 
 
 @dataclass(frozen=True)
-class LearnWords:
-    """The words of a table's categories."""
+class LearnCategories:
+    """Learns the categories of a table."""
 
     bins: Bins = None
 
     def check(self, names: Sequence[str | int]) -> None:
         check_bins(self.bins, names)
 
-    def __call__(self, words: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
-        return learn_column(words, name, self.bins, counts)
+    def __call__(self, values: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
+        return learn_column(values, name, self.bins, counts)
 
-    def tell(self, columns: Sequence[Column]) -> None:
-        """What is odd about categories is told of every table (`tell_odd`)."""
+    def warn(self, columns: Sequence[Column]) -> None:
+        """What is odd about categories is reported for every table (`warn_unusual_columns`)."""
 
 
 CodeColumns = Callable[[list[str | int], list[Any]], Iterable[tuple[NDArray[np.int32], Column]]]
-"""Codes (-1: missing) and words of all columns, one after another, from their names and arrays."""
+"""Codes (-1: missing) and categories of all columns, one after another, from their names and arrays."""
 
-MOST_NUMBERS = 50
-"""Distinct numbers a column may hold as categories: more is a measurement, and wants bins."""
-MOST_CATEGORIES = 10_000
-"""Distinct values of a column of words: more is an id."""
-LEAST_NAMES = 20
+MAX_NUMBERS = 50
+"""Distinct numbers per column may hold as categories: more is a measurement, and wants bins."""
+MAX_CATEGORIES = 10_000
+"""Distinct values of a column of text: more is an id."""
+MIN_NAMES = 20
 """Rows from which words that never repeat are names of rows."""
 NO_COLUMN = "the table has 0 columns; give at least one"
 LEADING_ZERO = r"^[+-]?0\d"
@@ -110,7 +110,7 @@ def read_table(
 
     table = code_table(data, code, sample_weight, weight_type, group)
     if columns is None:
-        tell_odd(table.columns, table.n_samples)
+        warn_unusual_columns(table.columns, table.n_samples)
     return table
 
 
@@ -122,23 +122,24 @@ def code_table(data: Any, code: CodeColumns, sample_weight: Any, weight_type: We
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
         weight = weight[weight > 0]
     coded = [_narrow(*pair) for pair in code(names, arrays)]
-    kept = [(codes, words) for codes, words in coded if words.size]
+    kept = [(codes, learned) for codes, learned in coded if learned.size]
     if not kept:
         raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
-    tell_empty([words.name for _, words in coded if not words.size])
-    table = Table(_side_by_side([codes for codes, _ in kept]), tuple(words for _, words in kept))
+    warn_empty_columns([learned.name for _, learned in coded if not learned.size])
+    table = Table(_side_by_side([codes for codes, _ in kept]), tuple(learned for _, learned in kept))
     table = table if weight is None else with_weights(table, weight, weight_type)
     return group_rows(table) if group else table
 
 
-def _narrow(codes: NDArray[np.int32], words: Column) -> tuple[Codes, Column]:
-    """Codes in the smallest type that holds them, the largest value for a gap: a long table never exists wide."""
-    dtype: Any = np.uint16 if words.size > 254 else np.uint8
-    return np.where(codes < 0, np.iinfo(dtype).max, codes).astype(dtype), words
+def _narrow(codes: NDArray[np.int32], learned: Column) -> tuple[Codes, Column]:
+    """Codes in the smallest type that holds them, the largest value for a missing value: a long table never exists
+    wide."""
+    dtype: Any = np.uint16 if learned.size > 254 else np.uint8
+    return np.where(codes < 0, np.iinfo(dtype).max, codes).astype(dtype), learned
 
 
 def _side_by_side(columns: list[Codes]) -> Codes:
-    """Coded columns as one matrix; a gap is the largest value of the widest type."""
+    """Coded columns as one matrix; a missing value is the largest value of the widest type."""
     dtype = np.result_type(*columns)
     out = np.empty((len(columns[0]), len(columns)), dtype)
     for n, codes in enumerate(columns):
@@ -156,7 +157,9 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
     else:
         matrix = np.asarray(data)
         if matrix.ndim != 2:
-            raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (row, column)")
+            raise DataError(
+                f"X must have 2 dimensions, got an array of {matrix.ndim}; give a frame or an array (row, column)"
+            )
         names, arrays = list(range(matrix.shape[1])), [matrix[:, n] for n in range(matrix.shape[1])]
     if not names:
         raise DataError(NO_COLUMN)
@@ -168,33 +171,38 @@ def columns_of(data: Any) -> tuple[list[str | int], list[Any]]:
 def learn_column(
     array: Any, name: str | int, bins: Bins, counts: NDArray[Any] | None = None, unit: float = 1.0
 ) -> tuple[NDArray[np.int32], Column]:
-    """Codes (-1: missing) and words of a column; `counts` says for how many rows, times `unit`, each value stands."""
+    """Codes (-1: missing) and categories of a column; `counts` says for how many rows, times `unit`, each value
+    stands."""
     array = spelled_numbers(to_arrow(array, f"{name!r}"))
     if pa.types.is_floating(array.type) and pc.any(pc.is_inf(array)).as_py():
         raise DataError(f"column {name!r} holds an infinite number; leave the cell empty or give a finite number")
-    codes, words = encode(array, f"{name!r}")
-    numbers = words.dtype.kind in "iuf"
+    codes, categories = encode(array, f"{name!r}")
+    numbers = categories.dtype.kind in "iuf"
     asked = bins.get(name) if isinstance(bins, Mapping) else bins
     if isinstance(bins, Mapping) and asked is not None and not numbers:
-        raise DataError(f"bins= names column {name!r}, which holds words such as {words.tolist()[0]!r}; leave it out")
-    if numbers and (len(words) > MOST_NUMBERS or (asked and len(words) > asked)):
-        rows = np.bincount(codes[codes >= 0], None if counts is None else counts[codes >= 0], minlength=len(words))
+        raise DataError(
+            f"bins= names column {name!r}, which holds text such as {categories.tolist()[0]!r}; leave it out"
+        )
+    if numbers and (len(categories) > MAX_NUMBERS or (asked and len(categories) > asked)):
+        rows = np.bincount(codes[codes >= 0], None if counts is None else counts[codes >= 0], minlength=len(categories))
         if asked is None:
             counted = counts is None or counts.dtype.kind == "i"  # not weights of rows, which may be anything
-            raise _many_numbers(name, len(words), ids=counted and words.dtype.kind in "iu" and bool(rows.max() == 1))
-        return _learn_bins(words.astype(np.float64), codes, rows.astype(np.float64) * unit, name, asked)
-    if len(words) > MOST_CATEGORIES:
+            raise _many_numbers(
+                name, len(categories), ids=counted and categories.dtype.kind in "iu" and bool(rows.max() == 1)
+            )
+        return _learn_bins(categories.astype(np.float64), codes, rows.astype(np.float64) * unit, name, asked)
+    if len(categories) > MAX_CATEGORIES:
         raise DataError(
-            f"column {name!r} holds {len(words):,} distinct values, at most {MOST_CATEGORIES:,} can be categories; "
+            f"column {name!r} holds {len(categories):,} distinct values, at most {MAX_CATEGORIES:,} can be categories; "
             f"it looks like an id: leave it out (--drop {quote(str(name))}, or --id {quote(str(name))} if it names the "
             "rows)"
         )
-    return codes, Column(name, words)
+    return codes, Column(name, categories)
 
 
 def _many_numbers(name: str | int, distinct: int, *, ids: bool) -> DataError:
     """The sentence for more numbers than can be categories; whole numbers that never repeat may be `ids`."""
-    said, most = quote(str(name)), f"at most {MOST_NUMBERS} can be categories"
+    said, most = quote(str(name)), f"at most {MAX_NUMBERS} can be categories"
     if ids:
         return DataError(
             f"column {name!r} has another number in every row ({distinct:,} of them), {most}; if it names the rows "
@@ -211,67 +219,71 @@ def check_bins(bins: Bins, names: Sequence[str | int]) -> None:
     """Refuse intervals of unknown columns, and numbers of intervals that cannot be."""
     if not isinstance(bins, Mapping):
         if not isinstance(bins, int | np.integer | None):
-            raise DataError(f"bins={bins!r} is no number of intervals; give one, or one for each column: {{'age': 5}}")
+            raise DataError(f"bins must be an int, a mapping or None, got {bins!r}; give a number, or {{'age': 5}}")
         return
     for name, number in bins.items():
         if name not in names:
             hint = nearest(str(name), [str(one) for one in names], "the columns are")
             raise DataError(f"bins= names a column {name!r} that the table does not have; {hint}")
         if not isinstance(number, int | np.integer) or number < 2:
-            raise DataError(f"bins={{{name!r}: {number!r}}} cuts the column into nothing; give a whole number above 1")
+            raise DataError(f"bins[{name!r}] must be an int >= 2, got {number!r}; give a whole number above 1")
 
 
 def _learn_bins(
-    words: Floats, codes: NDArray[np.int32], rows: Floats, name: str | int, bins: int
+    values: Floats, codes: NDArray[np.int32], rows: Floats, name: str | int, bins: int
 ) -> tuple[NDArray[np.int32], Column]:
     """Intervals of a column with the distinct numbers `words`, each in so many `rows`."""
     if bins < 2:
-        raise DataError(f"bins={bins} cuts column {name!r} into nothing; give 2 or more")
-    if bins > MOST_CATEGORIES:  # as many as words; codes have two bytes
-        most = f"{MOST_CATEGORIES:,}"
+        raise DataError(f"bins must be an int >= 2, got {bins} for column {name!r}; give 2 or more")
+    if bins > MAX_CATEGORIES:  # as many as words; codes have two bytes
+        most = f"{MAX_CATEGORIES:,}"
         raise DataError(f"bins={bins} cuts column {name!r} into more than {most} intervals; give 2 to {most}")
-    if rows.max() == 1 and (np.diff(words) == 1).all():  # cut, nothing of it would show later (`tell_odd`)
-        tell_row_names("column", name, f"holds every number from {words[0]:g} to {words[-1]:g} once", stacklevel=7)
-    edges = np.unique(_quantiles(words, rows, np.arange(1, bins) / bins))
-    edges = edges[edges > words.min()]  # below the least value there is nothing to count
-    edges = edges if len(edges) else words[1:2]  # nearly all rows have the least value: it, and all above
-    interval = _cut(words, np.arange(len(words), dtype=np.int32), edges)
+    if rows.max() == 1 and (np.diff(values) == 1).all():  # cut, nothing of it would show later (`warn_unusual_columns`)
+        tell_row_names("column", name, f"holds every number from {values[0]:g} to {values[-1]:g} once", stacklevel=7)
+    edges = np.unique(_quantiles(values, rows, np.arange(1, bins) / bins))
+    edges = edges[edges > values.min()]  # below the least value there is nothing to count
+    edges = edges if len(edges) else values[1:2]  # nearly all rows have the least value: it, and all above
+    interval = _cut(values, np.arange(len(values), dtype=np.int32), edges)
     count = np.bincount(interval, rows, minlength=len(edges) + 1)
-    centres = np.bincount(interval, words * rows, minlength=len(edges) + 1) / np.where(count > 0, count, 1)
+    centres = np.bincount(interval, values * rows, minlength=len(edges) + 1) / np.where(count > 0, count, 1)
     return np.append(interval, np.int32(-1))[codes], Column(name, interval_names(edges), edges, centres)
 
 
-def _quantiles(words: Floats, rows: Floats, shares: Floats) -> Floats:
+def _quantiles(values: Floats, rows: Floats, proportions: Floats) -> Floats:
     """Quantiles (linear between neighbours) of distinct, sorted numbers that stand in so many rows each.
 
-    Weights that are shares of one row are taken as if they were a row for every number on average.
+    Weights that are proportions of one row are taken as if they were a row for every number on average.
     """
     behind = np.cumsum(rows / min(rows.mean(), 1.0))
-    place = shares * (behind[-1] - 1)
+    place = proportions * (behind[-1] - 1)
     low = np.floor(place)
-    below, above = (words[np.searchsorted(behind, np.minimum(at, behind[-1] - 1), "right")] for at in (low, low + 1))
+    below, above = (values[np.searchsorted(behind, np.minimum(at, behind[-1] - 1), "right")] for at in (low, low + 1))
     return np.asarray(below + (above - below) * (place - low))
 
 
 def spelled_numbers(array: Any) -> Any:
-    """A column of words as numbers when all of them spell finite numbers; otherwise itself."""
+    """A column of text as numbers when all of them spell finite numbers; otherwise itself."""
     if not are_words(array.type):
         return array
-    words = pc.unique(array).drop_null()
+    distinct = pc.unique(array).drop_null()
     try:
-        numbers = words.cast(pa.float64())
+        numbers = distinct.cast(pa.float64())
     except pa.ArrowInvalid:
         return array
-    plain = pc.all(pc.is_finite(numbers)).as_py() and not pc.any(pc.match_substring_regex(words, LEADING_ZERO)).as_py()
-    return array.cast(pa.float64()) if len(words) and plain else array
+    plain = (
+        pc.all(pc.is_finite(numbers)).as_py() and not pc.any(pc.match_substring_regex(distinct, LEADING_ZERO)).as_py()
+    )
+    return array.cast(pa.float64()) if len(distinct) and plain else array
 
 
 def pick_known(names: list[str | int], arrays: list[Any], columns: Sequence[Column]) -> list[tuple[Any, Column]]:
-    """The arrays of a model's columns, in its order; one that is not there is refused."""
+    """The arrays of a model's columns, in its order; one that does not exist is refused."""
     at = {name: index for index, name in enumerate(names)}
     lacking = [known.name for known in columns if known.name not in at]
     if lacking:
-        raise DataError(f"the model knows a column {lacking[0]!r} that is not among {names[:8]}; add it, gaps allowed")
+        raise DataError(
+            f"the model knows a column {lacking[0]!r} that is not among {names[:8]}; add it, missing values allowed"
+        )
     return [(arrays[at[known.name]], known) for known in columns]
 
 
@@ -301,44 +313,44 @@ def _apply(
 def _match(array: Any, known: Column) -> NDArray[np.int32]:
     """Codes of new cells under a known column; -1 for missing and unseen."""
     kind = known.categories.dtype.kind
-    codes, words = encode(array, f"{known.name!r}")
-    spelled = words.dtype.kind not in "iufb"
+    codes, categories = encode(array, f"{known.name!r}")
+    spelled = categories.dtype.kind not in "iufb"
     if known.edges is not None:
-        return _cut(worth_of(words.tolist()) if spelled else words.astype(np.float64), codes, known.edges)
+        return _cut(worth_of(categories.tolist()) if spelled else categories.astype(np.float64), codes, known.edges)
     if not spelled or kind not in "iufb":
         return match(array, known.categories, f"{known.name!r}")
     worth = {"true": 1.0, "false": 0.0} if kind == "b" else {}
-    numbers = worth_of(words.tolist())
-    values = [worth.get(str(word).lower(), number) for word, number in zip(words, numbers, strict=True)]
+    numbers = worth_of(categories.tolist())
+    values = [worth.get(str(value).lower(), number) for value, number in zip(categories, numbers, strict=True)]
     code_of = {float(value): code for code, value in enumerate(known.categories.tolist())}
     return np.array([*(code_of.get(value, -1) for value in values), -1], np.int32)[codes]
 
 
-def _cut(words: Floats, codes: NDArray[np.int32], edges: Floats) -> NDArray[np.int32]:
-    if not len(words):
+def _cut(values: Floats, codes: NDArray[np.int32], edges: Floats) -> NDArray[np.int32]:
+    if not len(values):
         return codes
-    bin_of = np.where(np.isfinite(words), np.searchsorted(edges, words, side="right"), -1).astype(np.int32)
+    bin_of = np.where(np.isfinite(values), np.searchsorted(edges, values, side="right"), -1).astype(np.int32)
     return np.append(bin_of, np.int32(-1))[codes]
 
 
-def tell_odd(columns: Sequence[Column], n_rows: int) -> None:
-    """Warn of what is read as it stands and seldom meant: words for gaps, and names of rows."""
-    words = [one for one in columns if one.categories.dtype.kind == "O" and one.edges is None]
-    gaps = [(one.name, word) for one in words for word in one.categories if is_gap_word(word)]
-    if gaps:
+def warn_unusual_columns(columns: Sequence[Column], n_rows: int) -> None:
+    """Warn of what is read as it stands and seldom meant: words for missing values, and names of rows."""
+    text_columns = [one for one in columns if one.categories.dtype.kind == "O" and one.edges is None]
+    markers = [(one.name, value) for one in text_columns for value in one.categories if is_gap_word(value)]
+    if markers:
         warnings.warn(
-            f"column {gaps[0][0]!r} holds the word {gaps[0][1]!r}, which counts as a category; where nothing is known "
-            "leave the cell empty",
+            f"column {markers[0][0]!r} holds the word {markers[0][1]!r}, which counts as a category; where nothing "
+            "is known leave the cell empty",
             DataWarning,
             stacklevel=6,
         )
-    tell_alike({f"column {one.name!r} holds": one.categories for one in words})
-    names = [one.name for one in columns if one.size == n_rows >= LEAST_NAMES and one.edges is None]
+    tell_alike({f"column {one.name!r} holds": one.categories for one in text_columns})
+    names = [one.name for one in columns if one.size == n_rows >= MIN_NAMES and one.edges is None]
     if names:
         tell_row_names("column", names[0], "has another value in every row", stacklevel=7)
 
 
-def tell_empty(names: list[str | int]) -> None:
+def warn_empty_columns(names: list[str | int]) -> None:
     if names:
         warnings.warn(
             f"columns without a single value are set aside: {len(names)}, for example {names[0]!r}",

@@ -1,13 +1,13 @@
 """The rows of a table one by one: a row of weight 3 is three rows, in an order that does not depend on the file's.
 
-A grouped table holds each pattern once with its weight. What draws a label for every row, deals rows to folds or
+A grouped table holds each unique row once with its weight. What draws a label for every row, deals rows to folds or
 permutes cells among them needs the rows themselves. Rules:
 
-- weights that count rows are copies: pattern and copy number give the row its hash, so a row of weight w and w equal
-  rows draw the same;
-- sampling weights are weights of single rows; the rows of a pattern share its weight evenly, as they do in the data;
+- weights that count rows are replicated rows: unique row and copy number give the row its hash, so a row of weight w
+  and w equal rows draw the same;
+- sampling weights are weights of single rows; the rows of a unique row share its weight evenly, as they do in the data;
 - more than `most` rows are a sample: those with the smallest hashes, each with its weight (a long table whose equal
-  rows were not worth grouping block by block, as a file is read). Beyond `EXPANDED` rows a pattern of weight w
+  rows were not worth grouping block by block, as a file is read). Beyond `EXPANDED` rows a unique row of weight w
   is thinned to w · EXPANDED / total copies first, rounded up or down by its hash.
 """
 
@@ -30,8 +30,8 @@ EXPANDED = 5_000_000
 
 
 @dataclass(frozen=True)
-class Copies:
-    """Single rows in the order of their hashes: which pattern each is, its weight, its hash."""
+class ReplicatedRows:
+    """Single rows in the order of their hashes: which unique row each is, its weight, its hash."""
 
     pattern: NDArray[np.int64]
     weight: Floats
@@ -42,20 +42,20 @@ class Copies:
         return uniform(scramble(self.hashes, salt))
 
 
-def single_rows(table: Table, most: int, seed: int) -> Copies:
+def single_rows(table: Table, most: int, seed: int) -> ReplicatedRows:
     """At most `most` single rows of the table; see the module for the rules."""
     content = row_contents(table, seed)
     counts, each = _counts(table, content, seed)
     pattern = np.repeat(np.arange(table.n_rows), counts)
     hashes = numbered_apart(content[pattern], seed)
     order = np.argsort(hashes, kind="stable")[:most]
-    return Copies(pattern[order], each[pattern[order]], hashes[order])
+    return ReplicatedRows(pattern[order], each[pattern[order]], hashes[order])
 
 
 def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
-    """At most `most` of the user's rows in the order of their hashes: what a start may draw from by position.
+    """At most `most` of the user's rows in the order of their hashes: what an initialisation may draw from by position.
 
-    Of a grouped table rows are drawn, not patterns, or heavy ones would be missed; a long table block by block.
+    Of a grouped table rows are drawn, not unique rows, or heavy ones would be missed; a long table block by block.
     """
     if isinstance(table, StoredTable):
         return _least_hashes(table, most, seed)
@@ -64,11 +64,11 @@ def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
     if table.row_weight is None or table.single:
         return _least_hashes(table, most, seed)
     copies = single_rows(table, most, seed)
-    patterns, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
+    unique_rows, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
     order = np.argsort(first_seen, kind="stable")
     weight = np.bincount(at, copies.weight)[order].astype(np.float64)
     equal = np.bincount(at)[order] if table.sampling else None
-    return replace(table.take(patterns[order]), row_weight=weight, equal=equal)
+    return replace(table.take(unique_rows[order]), row_weight=weight, equal=equal)
 
 
 def _least_hashes(table: AnyTable, most: int, seed: int) -> Table:
@@ -96,7 +96,7 @@ def _joined(parts: list[Table], order: NDArray[np.intp]) -> Table:
 
 
 def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64], Floats]:
-    """How many rows each pattern is, and the weight of each of them."""
+    """How many rows each unique row is, and the weight of each of them."""
     n, weight = table.n_rows, table.each_weight()
     if table.sampling or not is_whole(weight):
         rows = table.rows_each()
@@ -104,8 +104,8 @@ def _counts(table: Table, content: Words, seed: int) -> tuple[NDArray[np.int64],
     if weight.sum() <= EXPANDED:
         return weight.astype(np.int64), np.ones(n)
     wanted = weight * (EXPANDED / weight.sum())
-    share = scramble(content, seed + 7).astype(np.float64) / 2.0**64
-    return (wanted + share).astype(np.int64), np.ones(n)
+    proportion = scramble(content, seed + 7).astype(np.float64) / 2.0**64
+    return (wanted + proportion).astype(np.int64), np.ones(n)
 
 
 def is_whole(weight: Floats) -> bool:
@@ -130,10 +130,10 @@ def self_weighting(table: Table) -> Table:
     return replace(table.take(keep), row_weight=drawn[keep].astype(np.float64), equal=None, scale=None)
 
 
-def thinned(copies: Copies, salt: int) -> NDArray[np.bool_]:
+def thinned(copies: ReplicatedRows, salt: int) -> NDArray[np.bool_]:
     """Rows to keep so that the kept ones count alike: all of them when weights are equal.
 
-    A row stays with chance min(1, w / c), c such that Kish's effective number (Σw)² / Σw² is expected to stay. No
+    A row stays with probability min(1, w / c), c such that Kish's effective number (Σw)² / Σw² is expected to stay. No
     row is taken twice, since two copies of one row would look like dependence between the columns.
     """
     weight = copies.weight

@@ -23,15 +23,15 @@ from latentfit.core.errors import DataError
 from latentfit.core.kernels import BLOCK_ROWS, PART_ROWS, DenseCodes, Floats
 from latentfit.core.names import to_arrow, typed_names
 from latentfit.core.table.coding import GAP, GrowingColumn, read_raw, read_weights, write_raw
-from latentfit.core.table.input import LearnColumn, columns_of, tell_empty, tell_odd
+from latentfit.core.table.input import LearnColumn, columns_of, warn_empty_columns, warn_unusual_columns
 from latentfit.core.table.table import (
     Codes,
     Column,
     Packing,
-    PatternCount,
     Table,
+    UniqueRowCount,
     add_in_parts,
-    gather_patterns,
+    gather_unique_rows,
     plan_packing,
 )
 from latentfit.core.table.weights import WeightScale, WeightType, check_total, check_weight, scale_of, unweighted
@@ -43,14 +43,14 @@ FORMAT, ENDING = 4, "codes"
 
 @dataclass(frozen=True, eq=False)
 class StoredTable:
-    """A coded table on disk: its columns' words, how often each cell occurs, and where the codes begin."""
+    """A coded table on disk: its columns' categories, how often each cell occurs, and where the codes begin."""
 
     path: Path
     offset: int
     n_rows: int
     columns: tuple[Column, ...]
     counts: NDArray[np.int64]  # (C,) how often each cell occurs
-    gaps: NDArray[np.bool_]  # (N,) columns that have any
+    missing_columns: NDArray[np.bool_]  # (N,) columns that have any
     grouped: bool
     names: tuple[str | int, ...]  # of all columns, also those without a value, which were set aside
     lease: Lease | None = None
@@ -58,7 +58,7 @@ class StoredTable:
     absent: int = 0  # rows without weight, which are not there
     scale: WeightScale | None = None  # of sampling weights; None: weights count rows
 
-    pattern_of = None
+    unique_index = None
 
     @property
     def n_columns(self) -> int:
@@ -99,7 +99,7 @@ class StoredTable:
 
     @cached_property
     def packing(self) -> Packing | None:
-        return plan_packing(self.n_rows, self.first, self.gaps)
+        return plan_packing(self.n_rows, self.first, self.missing_columns)
 
     def spread(self, log_table: Floats) -> Floats:
         """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
@@ -136,7 +136,7 @@ class StoredTable:
         for block in self.blocks():
             assert block.row_weight is not None
             for n, size in enumerate(column.size for column in self.columns):
-                code = np.minimum(block.codes[:, n], size)  # a gap is one cell more, left out in the end
+                code = np.minimum(block.codes[:, n], size)  # a missing value is one cell more, left out in the end
                 both = np.concatenate([np.arange(size), code]), np.concatenate([cells[n], block.row_weight])
                 cells[n] = np.bincount(*both, minlength=size)[:size].astype(np.float64)  # goes on from the last block
             rows.append(float(block.row_weight.sum()))
@@ -159,7 +159,9 @@ class StoredTable:
         """The table without some of its columns, in a file of its own for as long as it is used."""
         cells = np.repeat(~gone, np.diff(self.first))
         columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
-        part = replace(self, columns=columns, counts=self.counts[cells], gaps=self.gaps[~gone], lease=None)
+        part = replace(
+            self, columns=columns, counts=self.counts[cells], missing_columns=self.missing_columns[~gone], lease=None
+        )
         blocks = (block.codes[:, ~gone] for block in self.blocks())
 
         def write(path: Path, key: str) -> StoredTable:
@@ -175,8 +177,8 @@ class StoredTable:
 
     @cached_property
     def fitted_on(self) -> Table | StoredTable:
-        """What EM walks: patterns with weights where grouping equal rows pays, as in memory; else the rows."""
-        return gather_patterns(self.blocks()) if self.grouped else self
+        """What EM walks: unique rows with weights where grouping equal rows pays, as in memory; else the rows."""
+        return gather_unique_rows(self.blocks()) if self.grouped else self
 
     # ------------------------------------------------------------- reading
 
@@ -207,13 +209,13 @@ def code_scan(
     """
     scan = _with_weight(scan, weight)
 
-    def told() -> str:
+    def fingerprint() -> str:
         return f"{FORMAT}\0{scan.fingerprint()}\0{learn!r}\0{weight}\0{weight_type}"
 
     def write(path: Path, key: str) -> StoredTable:
         return _code(scan.batches(), path, key, learn, scan.untyped, weight, weight_type)
 
-    return keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
+    return keep_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
 
 
 def _with_weight(scan: Scan, weight: str | None) -> Scan:
@@ -276,16 +278,16 @@ def _code(
         kept = [n for n, (_, column) in enumerate(learned) if column.size]
         if not kept:
             raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
-        tell_empty([learned[n][1].name for n in range(len(growing)) if n not in kept])
+        warn_empty_columns([learned[n][1].name for n in range(len(growing)) if n not in kept])
         columns = tuple(learned[n][1] for n in kept)
-        tell_odd(columns, n_rows)
-        learn.tell(columns)
+        warn_unusual_columns(columns, n_rows)
+        learn.warn(columns)
         counts = [_cell_counts(growing[n], *learned[n]) for n in kept]
-        gaps = np.array([int(count.sum()) < n_rows for count in counts])
+        missing_columns = np.array([int(count.sum()) < n_rows for count in counts])
         names = tuple(column.name for column in growing)
-        table = StoredTable(path, 0, n_rows, columns, np.concatenate(counts), gaps, False, names)
+        table = StoredTable(path, 0, n_rows, columns, np.concatenate(counts), missing_columns, False, names)
         tables = [_lookup(learned[n][0], table.dtype) for n in kept]
-        patterns = PatternCount(n_rows)
+        unique_rows = UniqueRowCount(n_rows)
 
         def scaled() -> Iterator[Floats]:
             return (piece if scale is None else scale.scaled(piece) for piece in _pieces(weights) if weighted)
@@ -300,11 +302,11 @@ def _code(
                 codes = np.empty((len(kept), record.shape[1]), table.dtype)
                 for at, n in enumerate(kept):
                     codes[at] = tables[at][record.dtype][record[n]]
-                patterns.add(codes.T, apart)  # columns lie together, which is how they are walked here
+                unique_rows.add(codes.T, apart)  # columns lie together, which is how they are walked here
                 yield codes.T
 
         table = replace(table, weighted=weighted, absent=absent, scale=scale)
-        return _write(table, final(), key, scaled(), patterns)
+        return _write(table, final(), key, scaled(), unique_rows)
 
 
 def _pieces(weights: Any) -> Iterator[Floats]:
@@ -316,11 +318,11 @@ def _pieces(weights: Any) -> Iterator[Floats]:
 def _learn(
     column: GrowingColumn, learn: LearnColumn, weighted: bool, scale: WeightScale | None
 ) -> tuple[NDArray[np.int32], Column]:
-    words = column.names.words()
-    counts: NDArray[Any] = column.counts[: len(words)]
+    values = column.names.words()
+    counts: NDArray[Any] = column.counts[: len(values)]
     if weighted and len(column.weights):
         counts = column.weights if scale is None else column.weights * scale.factor
-    return learn(words, column.name, counts)
+    return learn(values, column.name, counts)
 
 
 def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -> NDArray[np.int64]:
@@ -329,7 +331,7 @@ def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -
 
 
 def _lookup(codes: NDArray[np.int32], dtype: Any) -> dict[Any, Codes]:
-    """Raw code → code, gaps included, for records of one byte a cell and of two."""
+    """Raw code → code, missing values included, for records of one byte per cell and of two."""
     missing = np.iinfo(dtype).max
     wide = np.full(GAP + 1, missing, dtype)
     wide[: len(codes)] = np.where(codes < 0, missing, codes)
@@ -340,7 +342,7 @@ def _lookup(codes: NDArray[np.int32], dtype: Any) -> dict[Any, Codes]:
 
 def _write(
     table: StoredTable, blocks: Iterator[Codes], key: str, weights: Iterator[Floats],
-    patterns: PatternCount | None = None,
+    unique_rows: UniqueRowCount | None = None,
 ) -> StoredTable:  # fmt: skip
     """The flat file; whether its rows are grouped is known when all have gone by."""
     packing = table.packing
@@ -353,15 +355,15 @@ def _write(
         "absent": table.absent,
         "scale": None if table.scale is None else list(astuple(table.scale)),
         "names": list(table.names),
-        "gaps": table.gaps.tolist(),
+        "gaps": table.missing_columns.tolist(),
         "counts": table.counts.tolist(),
         "columns": [_described(column) for column in table.columns],
     }
 
     def pieces() -> Iterator[NDArray[Any]]:
         yield from blocks if packing is None else map(packing.pack, blocks)
-        if patterns is not None:
-            facts["grouped"] = int(patterns.worth_grouping())
+        if unique_rows is not None:
+            facts["grouped"] = int(unique_rows.worth_grouping())
         yield from weights
 
     offset = write_flat(table.path, facts, pieces())
@@ -380,9 +382,9 @@ def _described(column: Column) -> dict[str, Any]:
 
 def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredTable:
     columns = tuple(_read_column(one) for one in facts["columns"])
-    counts, gaps = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
+    counts, missing_columns = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
     names = tuple(facts["names"])
-    known = StoredTable(path, offset, facts["n_rows"], columns, counts, gaps, bool(facts["grouped"]), names)
+    known = StoredTable(path, offset, facts["n_rows"], columns, counts, missing_columns, bool(facts["grouped"]), names)
     scale = None if facts["scale"] is None else WeightScale(*facts["scale"])
     return replace(known, weighted=facts["weighted"], absent=facts["absent"], scale=scale)
 

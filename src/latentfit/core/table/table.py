@@ -1,8 +1,8 @@
 """Neighbouring columns packed into one code: fewer lookups for every row, the same sums.
 
-Eight yes/no columns are one code of 256 states, two columns of ten categories with gaps one of 121. A pass over the
-rows then reads one row of a wider table for all of them; the kernel spreads the log-table of cells over the states
-before the pass, and gathers sums of states into sums of cells after it.
+Eight yes/no columns are one code of 256 states, two columns of ten categories with missing values one of 121. A pass
+over the rows then reads one row of a wider table for all of them; the kernel spreads the log-table of cells over the
+states before the pass, and gathers sums of states into sums of cells after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from latentfit.core.table.weights import WeightScale, WeightType, scale_of, unwe
 
 Codes = NDArray[Any]
 
-MOST_STATES = (256, 128, 64, 32, 16, 8, 4)
+MAX_STATES = (256, 128, 64, 32, 16, 8, 4)
 """Limits of states per code that are considered; 256 fill a byte."""
 PACKED_ROWS = 4_096
 """Rows packed together: walking a column of so few stays in the cache."""
@@ -37,7 +37,7 @@ class Packing:
     """
 
     sizes: NDArray[np.intp]
-    states: NDArray[np.intp]  # sizes, and one more where a column has gaps
+    states: NDArray[np.intp]  # sizes, and one more where a column has missing values
     groups: tuple[slice, ...]
     first: NDArray[np.int32]
 
@@ -64,7 +64,7 @@ class Packing:
         return packed
 
     def unpack(self, packed: Codes, dtype: Any) -> Codes:
-        """Codes of groups → codes of columns, the largest value for a gap."""
+        """Codes of groups → codes of columns, the largest value for a missing value."""
         out = np.empty((len(packed), len(self.sizes)), dtype)
         for g, group in enumerate(self.groups):
             left = packed[:, g]
@@ -78,7 +78,7 @@ def plan_groups(n_rows: int, states: NDArray[np.intp]) -> list[slice]:
     """Runs of neighbouring columns to pack, for the least work of a pass: a matter of sizes alone."""
     singles = [slice(n, n + 1) for n in range(len(states))]
     best, least = singles, float(n_rows * len(states))
-    for most in MOST_STATES:
+    for most in MAX_STATES:
         groups = _runs(states, most)
         work = float(n_rows * len(groups) + STATE_COST * sum(int(states[group].prod()) for group in groups))
         if work < least:
@@ -97,15 +97,15 @@ def _runs(states: NDArray[np.intp], most: int) -> list[slice]:
     return [*groups, slice(begin, len(states))]
 
 
-def has_gaps(codes: Codes, sizes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which columns of dense codes have a gap."""
+def has_missing(codes: Codes, sizes: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which columns of dense codes have a missing value."""
     return np.asarray(codes.max(axis=0, initial=0) >= sizes)
 
 
-def plan_packing(n_rows: int, first: NDArray[np.int32], gaps: NDArray[np.bool_]) -> Packing | None:
+def plan_packing(n_rows: int, first: NDArray[np.int32], missing_columns: NDArray[np.bool_]) -> Packing | None:
     """How to pack columns of so many rows, or None when packing saves nothing."""
     sizes = np.diff(first).astype(np.intp)
-    states = sizes + gaps  # a gap is one state more, and stands for no cell
+    states = sizes + missing_columns  # a missing value is one state more, and stands for no cell
     groups = plan_groups(n_rows, states)
     if len(groups) == len(sizes):
         return None
@@ -114,28 +114,28 @@ def plan_packing(n_rows: int, first: NDArray[np.int32], gaps: NDArray[np.bool_])
 
 
 # -----------------------------------------------------------------------------
-# Table: dense codes of categorical columns, any number of categories each, gaps anywhere.
+# Table: dense codes of categorical columns, any number of categories each, missing values anywhere.
 #
 # Columns keep the user's order for answers; algorithms walk them in the order of their names, so permuting
 # columns permutes the answer. Equal rows are grouped when that at least halves the work: a grouped table holds
-# each pattern once with its weight, and `pattern_of` leads from rows to patterns. Missing is the largest code. Rows
-# with
-# uneven sampling weights (`core/table/weights.py`) are one pattern only where their weights are equal too: rows stay
+# each unique row once with its weight, and `unique_index` leads from rows to unique rows. Missing is the largest code.
+# Rows with
+# uneven sampling weights (`core/table/weights.py`) are one unique row only where their weights are equal too: rows stay
 # rows.
 
 GROUP_AT = 0.5
-"""Equal rows of a large table are grouped when the patterns are at most this share of the rows."""
-MOST_PATTERNS = 1_000_000
-"""More patterns are never grouped: they must fit memory however long the table is."""
+"""Equal rows of a large table are grouped when the unique rows are at most this proportion of the rows."""
+MAX_UNIQUE_ROWS = 1_000_000
+"""More unique rows are never grouped: they must fit memory however long the table is."""
 COUNTED = 1 << 21
-"""Distinct rows that are counted one by one; of a longer table a share of them is, by their fingerprints."""
+"""Distinct rows that are counted one by one; of a longer table a proportion of them is, by their fingerprints."""
 ALWAYS_GROUP = 100_000
 """Up to so many rows equal rows are always grouped: then a row of weight w is w equal rows, to the bit."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column's words: its name, its categories in order, and their values when they are numbers."""
+    """One column's categories: its name, its categories in order, and their values when they are numbers."""
 
     name: str | int
     categories: Names
@@ -148,7 +148,7 @@ class Column:
 
     @property
     def values(self) -> Floats | None:
-        """What the categories are worth, for expectations; None when they are words."""
+        """What the categories are worth, for expectations; None when they are text."""
         if self.centres is not None:
             return self.centres
         if self.categories.dtype.kind in "iufb":
@@ -164,19 +164,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Coded rows (patterns, columns) with their weights, and the columns' words."""
+    """Coded rows (unique rows, columns) with their weights, and the columns' categories."""
 
     codes: Codes
     columns: tuple[Column, ...]
     row_weight: Floats | None = None
-    pattern_of: NDArray[np.int64] | None = None
-    equal: NDArray[np.int64] | None = None  # the user's rows of each pattern, where its weight does not count them
+    unique_index: NDArray[np.int64] | None = None
+    equal: NDArray[np.int64] | None = None  # the user's rows of each unique row, where its weight does not count them
     single: bool = False  # rows with weights that are the user's own, one by one: they were not worth grouping
     scale: WeightScale | None = None  # of sampling weights; None: weights count rows
 
     @property
     def n_rows(self) -> int:
-        """Rows a pass walks: patterns when equal rows are grouped."""
+        """Rows a pass walks: unique rows when equal rows are grouped."""
         return int(self.codes.shape[0])
 
     @property
@@ -186,7 +186,7 @@ class Table:
     @property
     def n_samples(self) -> int:
         """Rows the user brought."""
-        return self.n_rows if self.pattern_of is None else len(self.pattern_of)
+        return self.n_rows if self.unique_index is None else len(self.unique_index)
 
     @cached_property
     def first(self) -> NDArray[np.int32]:
@@ -195,7 +195,7 @@ class Table:
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:
-        """Which cells are observed (patterns, columns)."""
+        """Which cells are observed (unique rows, columns)."""
         return np.asarray(self.codes < np.diff(self.first))
 
     @cached_property
@@ -232,20 +232,20 @@ class Table:
         return np.ones(self.n_rows) if self.row_weight is None else self.row_weight
 
     def rows_each(self) -> NDArray[np.int64]:
-        """How many of the user's rows each pattern is."""
-        if self.equal is None and self.pattern_of is not None:
-            return np.bincount(self.pattern_of, minlength=self.n_rows)
+        """How many of the user's rows each unique row is."""
+        if self.equal is None and self.unique_index is not None:
+            return np.bincount(self.unique_index, minlength=self.n_rows)
         return np.ones(self.n_rows, np.int64) if self.equal is None else self.equal
 
     @cached_property
     def packing(self) -> Packing | None:
         """Neighbouring columns in one code, when that makes a pass cheaper."""
-        return plan_packing(self.n_rows, self.first, self.gaps)
+        return plan_packing(self.n_rows, self.first, self.missing_columns)
 
     @cached_property
-    def gaps(self) -> NDArray[np.bool_]:
-        """Which columns have a gap."""
-        return has_gaps(self.codes, np.diff(self.first))
+    def missing_columns(self) -> NDArray[np.bool_]:
+        """Which columns have a missing value."""
+        return has_missing(self.codes, np.diff(self.first))
 
     @cached_property
     def _packed(self) -> Codes:
@@ -273,7 +273,7 @@ class Table:
         for begin in range(0, self.n_rows, BLOCK_ROWS):
             weight = None if self.row_weight is None else self.row_weight[begin : begin + BLOCK_ROWS]
             codes = self.codes[begin : begin + BLOCK_ROWS]
-            yield replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=None)
+            yield replace(self, codes=codes, row_weight=weight, unique_index=None, equal=None)
 
     def spread(self, log_table: Floats) -> Floats:
         """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
@@ -301,11 +301,11 @@ class Table:
         return cells
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
-        """Some of the patterns, with their weights; the way back to the user's rows is lost."""
+        """Some of the unique rows, with their weights; the way back to the user's rows is lost."""
         weight = None if self.row_weight is None else self.row_weight[rows]
         equal = None if self.equal is None else self.equal[rows]
         codes = np.ascontiguousarray(self.codes[rows])
-        return replace(self, codes=codes, row_weight=weight, pattern_of=None, equal=equal)
+        return replace(self, codes=codes, row_weight=weight, unique_index=None, equal=equal)
 
     def without(self, gone: NDArray[np.bool_]) -> Table:
         """The table without some of its columns; rows stay as they are grouped."""
@@ -314,9 +314,9 @@ class Table:
         columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
         return replace(self, codes=np.ascontiguousarray(self.codes[:, ~gone]), columns=columns)
 
-    def expand(self, per_pattern: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of patterns → values of the user's rows."""
-        return per_pattern if self.pattern_of is None else per_pattern[self.pattern_of]
+    def expand(self, per_unique_row: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of unique rows → values of the user's rows."""
+        return per_unique_row if self.unique_index is None else per_unique_row[self.unique_index]
 
 
 def sum_in_blocks(values: Floats) -> float:
@@ -335,7 +335,7 @@ def add_in_parts(blocks: Iterable[float]) -> float:
 
 
 def packed_alike(table: Table) -> Table:
-    """The same rows packed by a plan that neither their number nor their gaps decide.
+    """The same rows packed by a plan that neither their number nor their missing values decide.
 
     A row's log-likelihood then has the same bits alone, in a batch, and in a file of any length.
     """
@@ -358,13 +358,13 @@ def group_rows(table: Table) -> Table:
     apart = table.row_weight if table.sampling else None
     if not worth_grouping(len(codes), [(codes, apart)]):
         return replace(table, single=table.row_weight is not None)
-    patterns, first_seen, pattern_of = np.unique(row_keys(codes, apart), return_index=True, return_inverse=True)
-    equal = np.bincount(pattern_of, minlength=len(patterns))
+    unique_rows, first_seen, unique_index = np.unique(row_keys(codes, apart), return_index=True, return_inverse=True)
+    equal = np.bincount(unique_index, minlength=len(unique_rows))
     if apart is None:
-        weight = np.bincount(pattern_of, table.row_weight, minlength=len(patterns)).astype(np.float64)
-        return replace(table, codes=codes[first_seen], row_weight=weight, pattern_of=pattern_of.astype(np.int64))
+        weight = np.bincount(unique_index, table.row_weight, minlength=len(unique_rows)).astype(np.float64)
+        return replace(table, codes=codes[first_seen], row_weight=weight, unique_index=unique_index.astype(np.int64))
     weight, codes = equal * apart[first_seen], codes[first_seen]
-    return replace(table, codes=codes, row_weight=weight, pattern_of=pattern_of.astype(np.int64), equal=equal)
+    return replace(table, codes=codes, row_weight=weight, unique_index=unique_index.astype(np.int64), equal=equal)
 
 
 def joined_rows(tables: Sequence[Table]) -> Table:
@@ -394,10 +394,10 @@ def row_keys(codes: Codes, apart: Floats | None) -> NDArray[Any]:
     return parts.view(np.dtype((np.void, parts.shape[1]))).reshape(-1)
 
 
-def gather_patterns(blocks: Iterable[Table]) -> Table:
-    """Rows that come block by block, every pattern once, in the order `group_rows` gives them.
+def gather_unique_rows(blocks: Iterable[Table]) -> Table:
+    """Rows that come block by block, every unique row once, in the order `group_rows` gives them.
 
-    Weights of rows are added in the order of the rows, so a pattern's weight has the bits it has in memory.
+    Weights of rows are added in the order of the rows, so a unique row's weight has the bits it has in memory.
     """
     known: Codes = np.empty(0)
     rows, weight = np.empty(0, np.int64), np.empty(0)
@@ -409,8 +409,8 @@ def gather_patterns(blocks: Iterable[Table]) -> Table:
         codes = np.ascontiguousarray(np.concatenate([block.codes for block in waiting]))
         weights = [block.row_weight for block in waiting if block.row_weight is not None]
         keys = row_keys(codes, np.concatenate(weights) if sampling else None)
-        patterns, inverse, times = np.unique(keys, return_inverse=True, return_counts=True)
-        both, at = np.unique(np.concatenate([known, patterns] if len(known) else [patterns]), return_inverse=True)
+        unique_rows, inverse, times = np.unique(keys, return_inverse=True, return_counts=True)
+        both, at = np.unique(np.concatenate([known, unique_rows] if len(known) else [unique_rows]), return_inverse=True)
         rows = np.bincount(at, np.concatenate([rows, times]), minlength=len(both)).astype(np.int64)
         if weights and not sampling:
             place = np.concatenate([at[: len(known)], at[len(known) :][inverse]])
@@ -437,15 +437,15 @@ def gather_patterns(blocks: Iterable[Table]) -> Table:
 
 
 def worth_grouping(n_rows: int, blocks: Iterable[tuple[Codes, Floats | None]]) -> bool:
-    """Whether equal rows are grouped: a matter of the number of rows and of patterns alone, on every engine."""
-    patterns = PatternCount(n_rows)
+    """Whether equal rows are grouped: a matter of the number of rows and of unique rows alone, on every engine."""
+    unique_rows = UniqueRowCount(n_rows)
     for codes, apart in blocks:
-        patterns.add(codes, apart)
-    return patterns.worth_grouping()
+        unique_rows.add(codes, apart)
+    return unique_rows.worth_grouping()
 
 
-class PatternCount:
-    """Distinct rows, by 64-bit fingerprints: of all rows, or of the share that a long table's memory allows."""
+class UniqueRowCount:
+    """Distinct rows, by 64-bit fingerprints: of all rows, or of the proportion that a long table's memory allows."""
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
@@ -468,8 +468,8 @@ class PatternCount:
         if self.n_rows <= ALWAYS_GROUP:
             return True
         self._merge()
-        patterns = len(self._seen) << self._halvings
-        return patterns <= MOST_PATTERNS and patterns <= GROUP_AT * self.n_rows
+        unique_rows = len(self._seen) << self._halvings
+        return unique_rows <= MAX_UNIQUE_ROWS and unique_rows <= GROUP_AT * self.n_rows
 
     def _merge(self) -> None:
         ordered = np.sort(np.concatenate([self._seen, *self._waiting]))  # in place of np.unique, which hashes slowly

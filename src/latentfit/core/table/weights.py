@@ -24,7 +24,7 @@ UNITS = 2.0**46
 """Units of the largest weight in which weights are added: a block of them fits an int64."""
 LEAST = 1e-12
 """The least scaled weight: a row far below the others moves nothing, but counts of it must not vanish in roundings."""
-MOST_ROWS = 2.0**53
+MAX_ROWS = 2.0**53
 """Rows that frequencies may add up to: from there on not every count is a float."""
 
 
@@ -87,9 +87,9 @@ def scale_of(blocks: Iterable[Floats], largest: float) -> WeightScale:
     total = squares = n_rows = 0
     for block in blocks:
         for at in range(0, len(block), BLOCK_ROWS):
-            share = np.ldexp(block[at : at + BLOCK_ROWS], -exponent) / mantissa
-            total += int(np.rint(share * UNITS).astype(np.int64).sum())
-            squares += int(np.rint(np.square(share) * UNITS).astype(np.int64).sum())
+            proportion = np.ldexp(block[at : at + BLOCK_ROWS], -exponent) / mantissa
+            total += int(np.rint(proportion * UNITS).astype(np.int64).sum())
+            squares += int(np.rint(np.square(proportion) * UNITS).astype(np.int64).sum())
         n_rows += len(block)
     return WeightScale(largest, total / UNITS, squares / UNITS, n_rows)
 
@@ -108,7 +108,9 @@ def check_weight(sample_weight: Any, n_rows: int, weight_type: WeightType) -> Fl
     except (TypeError, ValueError):
         raise DataError("the row weights are no numbers; give one number per row") from None
     if len(weight) != n_rows:
-        raise DataError(f"{len(weight)} weights for {n_rows} rows; give one weight per row")
+        raise DataError(
+            f"sample_weight must have {n_rows} weights, one per row, got {len(weight)}; give one weight per row"
+        )
     if not check_weights(weight, weight_type).any():
         raise DataError(NO_WEIGHT)
     if weight_type == "frequency":
@@ -135,7 +137,7 @@ def check_weights(weight: Floats, weight_type: WeightType, before: int = 0) -> F
 
 def check_total(total: float) -> None:
     """Refuse frequencies that add up to more rows than can be counted."""
-    if total > MOST_ROWS:
+    if total > MAX_ROWS:
         raise DataError(
             f"the frequencies add up to {total:g} rows, more than can be counted; give weight_type='sampling' "
             "(--weight-type sampling) if they are no counts"

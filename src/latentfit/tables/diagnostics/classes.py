@@ -1,8 +1,8 @@
 """The classes of a table: are two of them one, does each gain more than chance gives, do halves of the rows agree?
 
 Splitting a class that needs no split still gains about d + 3 d^⅓ nats, d its parameters (docs/models/tables.md): the
-two nearest classes must lose more than that when they are merged. Halves are refitted from starts of their own, so
-that agreement is evidence and not an echo of the fitted classes. Long tables are judged on rows chosen by hash.
+two nearest classes must lose more than that when they are merged. Halves are refitted from initialisations of their
+own, so that agreement is evidence and not an echo of the fitted classes. Long tables are judged on rows chosen by hash.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.tables.diagnostics.pairs import some_rows, two_halves
-from latentfit.tables.init.multistart import race_starts, table_starts
+from latentfit.tables.init.multistart import select_by_halving, table_inits
 from latentfit.tables.theory import divergences
 
 GAIN_WORK = 20_000_000
 """Rows · columns · classes of a pass of the merge check: about a twentieth of a second."""
 GAIN_LIMIT = 2_000_000_000
-"""The same over all passes when a doubt that a sample raised is checked on all rows: a few seconds."""
-MERGE_PASSES = 30
-"""EM passes after two classes are merged: with leaps enough to settle to a fraction of a nat."""
+"""The same over all passes when a finding on a sample is checked on all rows: a few seconds."""
+MERGE_MAX_ITER = 30
+"""EM iterations after two classes are merged: with SQUAREM enough to settle to a fraction of a nat."""
 HALF_ROWS = 20_000
 """Rows of a half at most."""
 HALF_WORK = 10_000_000
 """Rows · columns · classes of a half at most."""
 TRIES = 2
-"""How often halves that disagree are fitted: a start that was stuck is no reason for doubt."""
+"""How often halves that disagree are fitted: an initialisation that was stuck is no reason for caution."""
 
 
-def class_gaps(mixture: Mixture) -> Floats:
+def class_distances(mixture: Mixture) -> Floats:
     """For every two classes, the total variation between their profiles in the column where they differ most."""
     left, right = np.triu_indices(mixture.n_classes, 1)
     apart = np.abs(mixture.table[:, left] - mixture.table[:, right])
@@ -83,13 +83,13 @@ def least_gain(table: Table, mixture: Mixture) -> Gain:
     per_row = max(table.n_columns * mixture.n_classes, 1)
     rows = max(GAIN_WORK // per_row, 1_000)
     if table.n_rows <= rows:
-        return _gain(table, mixture, MERGE_PASSES)
+        return _gain(table, mixture, MERGE_MAX_ITER)
     few = some_rows(table, rows)
     steps = table_steps(few, mixture.n_classes, SMOOTHING, 1)
-    own = em(steps, mixture, max_iter=MERGE_PASSES, tol=1e-7, accelerate=True).params  # both sides fit the same rows
-    found = _gain(few, own, MERGE_PASSES)
+    own = em(steps, mixture, max_iter=MERGE_MAX_ITER, tol=1e-7, accelerate=True).params  # both sides fit the same rows
+    found = _gain(few, own, MERGE_MAX_ITER)
     passes = GAIN_LIMIT // (table.n_rows * per_row) - mixture.n_classes
-    return found if found.shown or passes < 5 else _gain(table, mixture, min(passes, MERGE_PASSES))
+    return found if found.shown or passes < 5 else _gain(table, mixture, min(passes, MERGE_MAX_ITER))
 
 
 def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
@@ -122,14 +122,14 @@ def _merge(mixture: Mixture, f: int, g: int) -> Mixture:
 
 @dataclass(frozen=True)
 class Halves:
-    """The rows two halves were made of, and the share that their models put in the same class."""
+    """The rows two halves were made of, and the proportion that their models put in the same class."""
 
     agreement: float
     n_rows: float
 
 
 def compare_halves(table: Table, n_classes: int, enough: float) -> Halves:
-    """Fit two halves of the rows, chosen by hash, each from its own starts; once more when they disagree."""
+    """Fit two halves of the rows, chosen by hash, each from its own initialisations; once more when they disagree."""
     most = min(HALF_ROWS, max(HALF_WORK // max(table.n_columns * n_classes, 1), 500))
     left, right = (some_rows(half, most) for half in two_halves(table))
     n_rows = left.total_weight + right.total_weight
@@ -155,10 +155,10 @@ def crossed_classes(table: Table, left: Mixture, right: Mixture) -> Floats:
 
 
 def _fit_half(table: Table, n_classes: int, seed: int) -> Mixture:
-    """The best of the default starts."""
+    """The best of the default initialisations."""
     sample = draw_sample(table, table.n_rows, 0)
-    starts = table_starts(sample, n_classes, np.random.default_rng(seed), 1)
-    found = race_starts(sample, starts, SMOOTHING, 1, max_iter=300, tol=1e-6).refined
+    inits = table_inits(sample, n_classes, np.random.default_rng(seed), 1)
+    found = select_by_halving(sample, inits, SMOOTHING, 1, max_iter=300, tol=1e-6).refined
     return sample.mixture_as_given(found.params, table.first)
 
 
@@ -179,10 +179,10 @@ def _fit_half(table: Table, n_classes: int, seed: int) -> Mixture:
 #           joint     (cells, F)       probability of every combination of categories, given the class
 #           jacobian  (cells, free)    its derivative in weights and profiles
 
-MOST_ENTRIES = 5_000_000
+MAX_ENTRIES = 5_000_000
 """Entries of the largest Jacobian that is formed: 40 MB and a few seconds of singular values."""
 RELATIVE = 1e-9
-"""Singular values below this share of the largest are zero: rounding leaves 1e-15, full rank more than 1e-6."""
+"""Singular values below this proportion of the largest are zero: rounding leaves 1e-15, full rank more than 1e-6."""
 POINTS = 3
 """Random points tried for the generic rank: one is enough but for rounding."""
 
@@ -194,7 +194,7 @@ def n_free(sizes: Sequence[int], n_classes: int) -> int:
 
 def can_rank(sizes: Sequence[int], n_classes: int) -> bool:
     """Whether the Jacobian is small enough to be formed."""
-    return float(np.prod(np.asarray(sizes, float))) * n_free(sizes, n_classes) <= MOST_ENTRIES
+    return float(np.prod(np.asarray(sizes, float))) * n_free(sizes, n_classes) <= MAX_ENTRIES
 
 
 def jacobian_rank(weights: Floats, profiles: Sequence[Floats]) -> int:

@@ -1,7 +1,7 @@
 """Can a classifier of labels be trusted? It is asked for labels of rows that its fit did not see.
 
-The yardstick is the label's share: who knows nothing of a row gives every label its share, and calls the most
-frequent one. A row's gain is ``log P(label | row) − log share(label)``; it is an estimate of what the columns tell
+The yardstick is the label's proportion: who knows nothing of a row gives every label its proportion, and calls the most
+frequent one. A row's gain is ``log P(label | row) − log proportion(label)``; it is an estimate of what the columns tell
 about the label, and its mean is compared with its standard error.
 """
 
@@ -20,26 +20,26 @@ from latentfit.core.verdict import Examination, Examiner
 from latentfit.tables.data import fold_weights, label_counts, labels_of, without_label
 
 FOLDS = 3
-"""Parts of the rows, each foretold by a fit without it."""
-CHANCE_FLOOR = 1e-12
+"""Parts of the rows, each predicted by a fit without it."""
+LABEL_PROBABILITY_FLOOR = 1e-12
 """Probability of a label at least, so that one surprise cannot outweigh all other rows."""
 SURE = 2.0
 """Standard errors that make a difference more than chance."""
-BOAST = 0.05
-"""Mean probability of the called label above its share of right calls that is worth a word."""
+MAX_OVERCONFIDENCE = 0.05
+"""Mean probability of the called label above its proportion of right calls that is worth a word."""
 FEW_ROWS = 10
 """Rows of a label below which its classes are mostly prior."""
 
-Believes = Callable[[Table], Floats]
-"""What a fit believes of rows without their label: P(label | row) (n, L)."""
+PredictLabels = Callable[[Table], Floats]
+"""What a fit predicts for rows without their label: P(label | row) (n, L)."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Rows left out, all folds together: what was believed of each (n,)."""
+    """Rows left out, all folds together: what was predicted for each (n,)."""
 
-    chance: Floats  # probability of the true label
-    share: Floats  # share of the true label among the rows seen
+    probability: Floats  # probability of the true label
+    proportion: Floats  # proportion of the true label among the rows seen
     right: NDArray[np.bool_]
     frequent: NDArray[np.bool_]  # the true label is the most frequent one
     claimed: Floats  # probability of the called label
@@ -48,15 +48,15 @@ class LeftOut:
     @property
     def log_likelihood(self) -> float:
         """Mean log-probability of a label, in nats."""
-        return self._mean(np.log(np.maximum(self.chance, CHANCE_FLOOR)))
+        return self._mean(np.log(np.maximum(self.probability, LABEL_PROBABILITY_FLOOR)))
 
     def figures(self) -> dict[str, float]:
         """The numbers of the report."""
-        gain = np.log(np.maximum(self.chance, CHANCE_FLOOR)) - np.log(self.share)
+        gain = np.log(np.maximum(self.probability, LABEL_PROBABILITY_FLOOR)) - np.log(self.proportion)
         return {
             "n_rows": float(self.weight.sum()),
             "log_likelihood": self.log_likelihood,
-            "share_log_likelihood": self._mean(np.log(self.share)),
+            "share_log_likelihood": self._mean(np.log(self.proportion)),
             "gain": self._mean(gain),
             "gain_error": self._error(gain),
             "accuracy": self._mean(self.right),
@@ -75,10 +75,11 @@ class LeftOut:
         return float(np.sqrt(spread / max(self.weight.sum() - 1.0, 1.0) / max(self.weight.sum(), 1.0)))
 
 
-def leave_out(table: Table, fit: Callable[[Table], Believes], seed: int) -> LeftOut | None:
-    """Every row foretold by a fit without it; None when no fold leaves both rows to learn from and rows to ask.
+def leave_out(table: Table, fit: Callable[[Table], PredictLabels], seed: int) -> LeftOut | None:
+    """Every row predicted by a fit without it; None when no fold leaves both rows to learn from and rows to ask.
 
-    A label of which all rows are left out cannot be foretold, so those rows do not count: the report names rare labels.
+    A label of which all rows are left out cannot be predicted, so those rows do not count: the report names rare
+    labels.
     """
     parts: list[LeftOut] = []
     everything = table.each_weight()
@@ -92,14 +93,14 @@ def leave_out(table: Table, fit: Callable[[Table], Believes], seed: int) -> Left
         if not asked.any():
             continue
         rows = table.take(asked)
-        belief, truth = fit(seen)(without_label(rows)), labels_of(rows)
+        membership, truth = fit(seen)(without_label(rows)), labels_of(rows)
         parts.append(
             LeftOut(
-                chance=belief[np.arange(len(truth)), truth],
-                share=counts[truth] / counts.sum(),
-                right=belief.argmax(axis=1) == truth,
+                probability=membership[np.arange(len(truth)), truth],
+                proportion=counts[truth] / counts.sum(),
+                right=membership.argmax(axis=1) == truth,
                 frequent=counts.argmax() == truth,
-                claimed=belief.max(axis=1),
+                claimed=membership.max(axis=1),
                 weight=outside[asked],
             )
         )
@@ -137,18 +138,18 @@ def examine_classifier(
 def _judge(examiner: Examiner, figures: dict[str, float]) -> None:
     if figures["gain"] <= SURE * figures["gain_error"]:
         found = (
-            f"Labels of rows left out gain {figures['gain']:.3f} ± {figures['gain_error']:.3f} nats a row over giving "
-            "every label its share, no more than chance"
+            f"Labels of rows left out gain {figures['gain']:.3f} ± {figures['gain_error']:.3f} nats per row over "
+            "giving every label its proportion, no more than chance"
         )
         better = figures["accuracy"] - figures["frequent_accuracy"] > SURE * figures["accuracy_error"]
-        told = (
+        accuracy_text = (
             "though more are called right than the most frequent label has: use the labels, not the probabilities"
             if better
             else "so the columns tell too little about the label"
         )
-        examiner.doubt("caution", f"{found}, {told}.")
+        examiner.doubt("caution", f"{found}, {accuracy_text}.")
     boast = figures["claimed_accuracy"] - figures["accuracy"]
-    if boast > BOAST + SURE * figures["claim_error"]:
+    if boast > MAX_OVERCONFIDENCE + SURE * figures["claim_error"]:
         examiner.doubt(
             "caution",
             f"On rows left out it claims to be right with {figures['claimed_accuracy']:.0%} and is in "

@@ -1,4 +1,4 @@
-"""Pairs of columns: which depend on one another, which still do inside the classes, which never meet in a row.
+"""Pairs of columns: which depend on one another, which still do inside the classes, which never occur in one row.
 
 Tests of dependence compare Pearson's statistic with its exact mean and variance over permutations (Dawson 1954), so
 rare categories do no harm. All pairs are judged at once from one (C, C) matrix of counts; wide tables give only some
@@ -34,7 +34,7 @@ from latentfit.core.table.replicates import is_whole
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
-MOST_CELLS = 1_000
+MAX_CELLS = 1_000
 """Categories whose pairs are counted: a matrix of them is 8 MB, and a handful live at once."""
 PAIR_WORK = 500_000_000
 """Rows · pairs of columns counted: about half a second."""
@@ -45,7 +45,7 @@ EXPECTED_WORK = 4_000_000_000
 EXPECTED_ROWS = 4_096
 """Rows of one dense product of the same: 1,000 categories of them take 32 MB."""
 WRITTEN_OUT = 20
-"""Rows per pattern up to which patterns are written out as so many equal rows, for the exact counter."""
+"""Rows per unique row up to which unique rows are written out as so many equal rows, for the exact counter."""
 SEED = 0
 """Of the hash by which rows and columns are chosen."""
 
@@ -64,7 +64,7 @@ class CellPairs:
     rows: Table | None = None  # the rows that were counted, with all of their columns
 
     @property
-    def meetings(self) -> Floats:
+    def co_observed(self) -> Floats:
         """In how many rows two columns are both observed (N, N)."""
         return block_sums(self.counts, self.first)
 
@@ -76,13 +76,13 @@ def count_evidence(table: Table, n_classes: int = 1) -> CellPairs:
     if len(columns) < min(3, table.n_columns):  # nothing can be concluded, and there may be nothing to count
         return CellPairs(np.zeros((size, size)), _narrowed(table, columns).first, columns, 0.0)
     most = PAIR_WORK // max(len(columns) * (len(columns) - 1) // 2, 1)
-    if incomplete := int(table.gaps[columns].sum()):
+    if incomplete := int(table.missing_columns[columns].sum()):
         most = min(most, max(EXPECTED_WORK // (size * incomplete * n_classes), 1))
     rows = some_rows(table, most)
     narrow = _narrowed(rows, columns)
     counted = not rows.sampling and is_whole(rows.each_weight())
     if counted and rows.total_weight <= WRITTEN_OUT * rows.n_rows:
-        copies = None if rows.row_weight is None else np.repeat(np.arange(rows.n_rows), row_copies(rows))
+        copies = None if rows.row_weight is None else np.repeat(np.arange(rows.n_rows), replicate_counts(rows))
         written = narrow if copies is None else narrow.take(copies)
         counts = count_table_pairs(replace(written, row_weight=None)).dense()
     else:
@@ -115,7 +115,7 @@ def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
     profiles = mixture.table[cells]
     column_of = np.repeat(np.arange(len(first) - 1), np.diff(first))
     expected = evidence.n_rows * (profiles * mixture.weights) @ profiles.T
-    incomplete = np.flatnonzero(table.gaps)
+    incomplete = np.flatnonzero(table.missing_columns)
     if not len(incomplete):
         return np.asarray(expected)
     posterior = posterior_of(MemoryEngine(evidence.rows, None), mixture)[0]
@@ -131,9 +131,9 @@ def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
         absent = (~present[:, incomplete]).astype(np.float64)
         lacking = (~present).astype(np.float64)
         for f in range(mixture.n_classes):
-            share = absent * (weight * posterior[rows, f])[:, None]
-            one = (shown.T @ share)[:, place] * profiles[missing_cells, f]  # (C, cells of incomplete columns)
-            both = (lacking.T @ share)[column_of][:, place] * np.outer(profiles[:, f], profiles[missing_cells, f])
+            proportion = absent * (weight * posterior[rows, f])[:, None]
+            one = (shown.T @ proportion)[:, place] * profiles[missing_cells, f]  # (C, cells of incomplete columns)
+            both = (lacking.T @ proportion)[column_of][:, place] * np.outer(profiles[:, f], profiles[missing_cells, f])
             expected[:, missing_cells] -= one + both
             expected[missing_cells, :] -= one.T
     return np.asarray(np.maximum(expected, 0.0))
@@ -142,12 +142,12 @@ def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
 def chosen_columns(table: Table) -> Ints:
     """All columns when their categories fit, else those that fit in the order of the hash of their names."""
     sizes = np.diff(table.first)
-    if sizes.sum() <= MOST_CELLS:
+    if sizes.sum() <= MAX_CELLS:
         return np.arange(table.n_columns)
-    words = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
+    name_hashes = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
     kept: list[int] = []
-    left = MOST_CELLS
-    for n in np.lexsort((scramble(words, SEED), sizes > MOST_CELLS // 3)):  # a very wide column crowds out others
+    left = MAX_CELLS
+    for n in np.lexsort((scramble(name_hashes, SEED), sizes > MAX_CELLS // 3)):  # a very wide column crowds out others
         if sizes[n] <= left:
             kept.append(int(n))
             left -= int(sizes[n])
@@ -155,12 +155,12 @@ def chosen_columns(table: Table) -> Ints:
 
 
 def some_rows(table: Table, most: int) -> Table:
-    """About `most` of the user's rows, chosen by hash; patterns keep the share of their rows that was chosen.
+    """About `most` of the user's rows, chosen by hash; unique rows keep the proportion of their rows that was chosen.
 
-    Not `data.copies.sample_rows`, which writes rows out one by one: a diagnosis reads the patterns of long tables, and
-    two patterns with the weights of a million rows are two rows here.
+    Not `data.copies.sample_rows`, which writes rows out one by one: a diagnosis reads the unique rows of long tables,
+    and two unique rows with the weights of a million rows are two rows here.
     """
-    copies = row_copies(table)
+    copies = replicate_counts(table)
     if copies.sum() <= most:
         return table
     order = np.argsort(_hashes(table), kind="stable")
@@ -168,30 +168,30 @@ def some_rows(table: Table, most: int) -> Table:
         return table.take(np.sort(order[:most]))
     kept = np.empty(len(copies), np.int64)
     kept[order] = np.random.default_rng(SEED).binomial(copies[order], most / copies.sum())
-    return _with_share(table, kept / np.maximum(copies, 1))
+    return _with_fraction(table, kept / np.maximum(copies, 1))
 
 
 def two_halves(table: Table) -> tuple[Table, Table]:
     """The user's rows shared out to two halves by hash."""
-    copies = row_copies(table)
+    copies = replicate_counts(table)
     order = np.argsort(_hashes(table), kind="stable")
     left = np.empty(len(copies), np.int64)
     left[order] = np.random.default_rng(SEED + 1).binomial(copies[order], 0.5)
-    share = left / np.maximum(copies, 1)
-    return _with_share(table, share), _with_share(table, 1 - share)
+    proportion = left / np.maximum(copies, 1)
+    return _with_fraction(table, proportion), _with_fraction(table, 1 - proportion)
 
 
-def row_copies(table: Table) -> NDArray[np.int64]:
-    """How many of the user's rows each pattern stands for: its weight where that counts rows, else as grouped."""
+def replicate_counts(table: Table) -> NDArray[np.int64]:
+    """How many of the user's rows each unique row stands for: its weight where that counts rows, else as grouped."""
     if table.row_weight is not None and not table.sampling and is_whole(table.row_weight):
         return table.row_weight.astype(np.int64)
     return table.rows_each()
 
 
-def _with_share(table: Table, share: Floats) -> Table:
-    """The table with each pattern's weight cut to a share, those without any left out."""
-    keep = np.flatnonzero(share > 0)
-    weight = share * table.each_weight()
+def _with_fraction(table: Table, proportion: Floats) -> Table:
+    """The table with each unique row's weight cut to a fraction, those without any left out."""
+    keep = np.flatnonzero(proportion > 0)
+    weight = proportion * table.each_weight()
     weight = weight if table.sampling else np.round(weight, 9)  # counts stay whole
     return replace(table.take(keep), row_weight=np.ascontiguousarray(weight[keep]))
 
@@ -217,8 +217,8 @@ def pearson_blocks(counts: Floats, first: Blocks) -> tuple[Floats, Floats, Float
     wide = np.repeat(margins, sizes, axis=1)
     product = wide * wide.T
     n = block_sums(counts, first)
-    shares = np.divide(np.square(counts), product, out=np.zeros_like(counts), where=product > 0)
-    statistic = n * block_sums(shares, first) - n
+    proportions = np.divide(np.square(counts), product, out=np.zeros_like(counts), where=product > 0)
+    statistic = n * block_sums(proportions, first) - n
     seen = margins > 0
     inverse = np.divide(1.0, margins, out=np.zeros_like(margins), where=seen)
     k = np.add.reduceat(seen.astype(np.float64), first[:-1], axis=0)  # (N, N): categories of i beside column j
@@ -232,7 +232,7 @@ def pearson_blocks(counts: Floats, first: Blocks) -> tuple[Floats, Floats, Float
     return np.where(live, statistic, 0.0), np.where(live, mean, 0.0), np.where(live, variance, 0.0)
 
 
-def dependence_chances(counts: Floats, first: Blocks) -> Floats:
+def dependence_p_values(counts: Floats, first: Blocks) -> Floats:
     """Per column, the chance of so much dependence on the others if there were none (N,): the smaller of the chance
     of the sum over its partners and of the largest partner, each doubled for looking twice."""
     found = np.stack(pearson_blocks(counts, first))
@@ -286,6 +286,6 @@ def one_to_one(counts: Floats, first: Blocks, least: float, least_other: float) 
     return np.asarray(alike & ~np.eye(len(first) - 1, dtype=bool))
 
 
-def parts_that_meet(meetings: Floats, least: float) -> Ints:
+def connected_parts(co_observed: Floats, least: float) -> Ints:
     """Which part each column belongs to (N,): columns meet when at least so many rows show both."""
-    return np.asarray(connected_components((meetings >= least).astype(np.int8), directed=False)[1], np.intp)
+    return np.asarray(connected_components((co_observed >= least).astype(np.int8), directed=False)[1], np.intp)

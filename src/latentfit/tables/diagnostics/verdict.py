@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import count_parameters
-from latentfit.core.mixture.init import MOST_CELLS as SPA_CELLS
+from latentfit.core.mixture.init import MAX_CELLS as SPA_CELLS
 from latentfit.core.mixture.init import pair_frequencies
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.mixture.spa import factor_spa
@@ -28,7 +28,7 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.tables import theory as theorems
 from latentfit.tables.diagnostics.classes import (
     can_rank,
-    class_gaps,
+    class_distances,
     compare_halves,
     generic_rank,
     jacobian_rank,
@@ -38,23 +38,23 @@ from latentfit.tables.diagnostics.classes import (
 )
 from latentfit.tables.diagnostics.pairs import (
     CellPairs,
+    connected_parts,
     count_evidence,
-    dependence_chances,
+    dependence_p_values,
     expected_pairs,
     one_to_one,
-    parts_that_meet,
     residual_dependence,
 )
 
-LEAST_ROWS = 50.0
-"""Rows a class should have: with fewer a share of one half is known to no better than ± 14 points. Also the rows
+MIN_ROWS = 50.0
+"""Rows a class should have: with fewer a proportion of one half is known to no better than ± 14 points. Also the rows
 that must show two columns together before they count as met."""
-LEAST_OTHER = 10.0
+MIN_OTHER = 10.0
 """Rows that do not have the most frequent answer, from which on two columns are the same by more than chance."""
 ROWS_PER_CATEGORY = 10.0
 """Rows a class should have for every (effective) category of a column."""
 THIN_COLUMNS = 0.25
-"""Share of the columns that may show a class less often than that."""
+"""Proportion of the columns that may show a class less often than that."""
 SAME = 0.05
 """Total variation, in the column where they differ most, below which two classes are one class twice."""
 CHANCE = 1e-3
@@ -62,7 +62,7 @@ CHANCE = 1e-3
 DEPENDENT = 0.2
 """Corrected Cramér's V of two columns given the classes above which independence within classes fails."""
 AGREEMENT = 0.7
-"""Share of the rows that models of the two halves should put in the same class."""
+"""Proportion of the rows that models of the two halves should put in the same class."""
 
 
 def examine_table(
@@ -77,7 +77,7 @@ def examine_table(
         examiner.quantities |= {"pairs_columns": len(evidence.columns), "pairs_rows": evidence.n_rows}
         if len(evidence.columns) >= min(3, table.n_columns):
             informative = _examine_columns(examiner, table, mixture, evidence)
-            _examine_meetings(examiner, mixture, evidence, informative)
+            _examine_co_observation(examiner, mixture, evidence, informative)
             _examine_count(examiner, mixture, evidence.columns[informative])
             _examine_residuals(examiner, table, mixture, evidence)
             if mixture.n_classes > 1:
@@ -129,20 +129,20 @@ def _examine_replication(examiner: Examiner, replication: Replication) -> None:
 
 
 def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
-    """Rows every class and every column of it rests on; returns the rows a class needs."""
+    """Rows every class and every column of it rests on; returns the rows per class needs."""
     shown = table.present.sum(axis=1) >= min(3, table.n_columns)  # fewer cells tell nothing of the class's joint
-    telling = float(shown.sum() if table.row_weight is None else shown @ table.row_weight)
-    rows = mixture.weights * telling
+    informative_rows = float(shown.sum() if table.row_weight is None else shown @ table.row_weight)
+    rows = mixture.weights * informative_rows
     counts = table.singles()
     seen = np.add.reduceat(counts, table.first[:-1])
     needs = rows_needed(counts, seen, table.first)
-    needed = float(needs.max(initial=LEAST_ROWS))
+    needed = float(needs.max(initial=MIN_ROWS))
     thin = (seen > 0) & (mixture.weights.min() * seen < needs)
     examiner.quantities |= {
         "n_rows": table.total_weight,
         "n_columns": table.n_columns,
         "share_missing": 1 - table.n_cells / max(table.total_weight * table.n_columns, 1),
-        "rows_with_three_cells": telling,
+        "rows_with_three_cells": informative_rows,
         "rows_per_class": rows.tolist(),
         "rows_needed_per_class": needed,
         "thin_columns": [table.columns[n].name for n in np.flatnonzero(thin)],
@@ -150,8 +150,11 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     }
     if mixture.n_classes < 2:
         return needed
-    if telling < 1 and table.n_columns > 2:
-        examiner.doubt("not identifiable", "No row shows three columns, and classes need rows that do; fill some gaps.")
+    if informative_rows < 1 and table.n_columns > 2:
+        examiner.doubt(
+            "not identifiable",
+            "No row shows three columns, and classes need rows that do; fill some missing values.",
+        )
     worst = int(np.argmin(rows))
     if rows[worst] < needed:
         examiner.doubt(
@@ -162,26 +165,26 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     elif thin.mean() > THIN_COLUMNS:
         examiner.doubt(
             "caution",
-            f"{int(thin.sum())} of {table.n_columns} columns have so many gaps that the smallest class shows them too "
-            "seldom for a profile; ask for fewer classes, or leave them out.",
+            f"{int(thin.sum())} of {table.n_columns} columns have so many missing values that the smallest class shows "
+            "them too seldom for a profile; ask for fewer classes, or leave them out.",
         )
     return needed
 
 
 def rows_needed(counts: Floats, seen: Floats, first: NDArray[np.int32]) -> Floats:
     """Rows a class should have for each column (N,): ten per effective category, e to the entropy."""
-    share = counts / np.repeat(np.maximum(seen, 1e-300), np.diff(first))
-    entropy = -np.add.reduceat(share * np.log(np.maximum(share, 1e-300)), first[:-1])
-    return np.asarray(np.maximum(LEAST_ROWS, ROWS_PER_CATEGORY * np.exp(entropy)))
+    proportion = counts / np.repeat(np.maximum(seen, 1e-300), np.diff(first))
+    entropy = -np.add.reduceat(proportion * np.log(np.maximum(proportion, 1e-300)), first[:-1])
+    return np.asarray(np.maximum(MIN_ROWS, ROWS_PER_CATEGORY * np.exp(entropy)))
 
 
 def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> NDArray[np.bool_]:
     """Which of the columns looked at depend on any other; classes need three of them."""
-    chance = dependence_chances(evidence.counts, evidence.first)
-    informative = chance < CHANCE / max(len(chance), 1)
+    probability = dependence_p_values(evidence.counts, evidence.first)
+    informative = probability < CHANCE / max(len(probability), 1)
     examiner.quantities |= {
         "uninformative_columns": [table.columns[n].name for n in evidence.columns[~informative]],
-        "dependence_p_values": chance.tolist(),
+        "dependence_p_values": probability.tolist(),
     }
     if mixture.n_classes > 1 and informative.sum() < 3:
         examiner.doubt(
@@ -192,13 +195,13 @@ def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidenc
     return np.asarray(informative)
 
 
-def _examine_meetings(
+def _examine_co_observation(
     examiner: Examiner, mixture: Mixture, evidence: CellPairs, informative: NDArray[np.bool_]
 ) -> None:
     """Columns in parts that no rows show together: nothing says which class of one part is which of the other."""
-    meetings = evidence.meetings[np.ix_(informative, informative)]
-    apart = meetings < LEAST_ROWS
-    n_parts = int(parts_that_meet(meetings, LEAST_ROWS).max(initial=-1)) + 1
+    co_observed = evidence.co_observed[np.ix_(informative, informative)]
+    apart = co_observed < MIN_ROWS
+    n_parts = int(connected_parts(co_observed, MIN_ROWS).max(initial=-1)) + 1
     examiner.quantities |= {
         "parts_of_columns": n_parts,
         "share_of_pairs_not_met": float(apart.mean()) if apart.size else None,
@@ -206,7 +209,7 @@ def _examine_meetings(
     if mixture.n_classes > 1 and n_parts > 1:
         examiner.doubt(
             "not identifiable",
-            f"The columns fall into {n_parts} parts that fewer than {LEAST_ROWS:.0f} rows show together, so nothing "
+            f"The columns fall into {n_parts} parts that fewer than {MIN_ROWS:.0f} rows show together, so nothing "
             "tells which class of one is which of another; add rows that show both, or fit the parts alone.",
         )
 
@@ -264,7 +267,7 @@ def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evide
 
 def _examine_equal(examiner: Examiner, table: Table, evidence: CellPairs) -> None:
     """Columns that repeat another one: classes along their categories explain them, and nothing is left to be seen."""
-    pairs = np.argwhere(np.triu(one_to_one(evidence.counts, evidence.first, LEAST_ROWS, LEAST_OTHER)))
+    pairs = np.argwhere(np.triu(one_to_one(evidence.counts, evidence.first, MIN_ROWS, MIN_OTHER)))
     names = [[str(table.columns[int(evidence.columns[n])].name) for n in pair] for pair in pairs]
     examiner.quantities["equal_columns"] = names
     if names:
@@ -277,7 +280,7 @@ def _examine_equal(examiner: Examiner, table: Table, evidence: CellPairs) -> Non
 
 def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None:
     """Duplicate classes, and whether the least needed class gains more than chance gives."""
-    closest = float(class_gaps(mixture).min())
+    closest = float(class_distances(mixture).min())
     if closest < SAME:
         examiner.doubt(
             "not identifiable",
@@ -302,7 +305,7 @@ def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None
 
 def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: float) -> None:
     halves = compare_halves(table, mixture.n_classes, AGREEMENT)
-    sampled = halves.n_rows < (1 - 1e-6) * table.total_weight  # shares of weights are rounded
+    sampled = halves.n_rows < (1 - 1e-6) * table.total_weight  # proportions of weights are rounded
     judged = not sampled or mixture.weights.min() * halves.n_rows / 2 >= needed  # else the sample is to blame
     examiner.quantities |= {
         "split_half_agreement": halves.agreement if judged else None,
@@ -319,15 +322,15 @@ def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: 
 def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> None:
     """What the theorems say; Theorem 2 is asked about the paper's own start of EM, CNMF-SPA, whichever EM began with.
 
-    Columns may have different shares of gaps, and bounds must hold for all of them: p is that of the pair, or column,
-    that is seen least.
+    Columns may have different proportions of missing values, and bounds must hold for all of them: p is that of the
+    pair, or column, that is seen least.
     """
     n_rows, F = table.total_weight, mixture.n_classes
     rarest = float(np.add.reduceat(table.singles(), table.first[:-1]).min()) / max(n_rows, 1e-300)
-    shares = theorems.pair_shares(evidence.meetings, evidence.n_rows)
+    proportions = theorems.pair_observation_rates(evidence.co_observed, evidence.n_rows)
     apart = ~np.eye(len(evidence.columns), dtype=bool)
     examiner.quantities |= {
-        "proposition_1": theorems.noise_bound(n_rows, float(shares[apart].min(initial=1.0))),
+        "proposition_1": theorems.noise_bound(n_rows, float(proportions[apart].min(initial=1.0))),
         "theorem_1": None,
         "theorem_2": theorems.theorem_2(mixture, n_rows, rarest),
         "start": None,
@@ -336,14 +339,14 @@ def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: 
         return
     part, split = _restricted(mixture, evidence), theorems.widest_split(np.diff(evidence.first), F)
     frequencies = pair_frequencies(evidence.counts, evidence.first)
-    seldom = float(shares[np.ix_(split, ~split)].min())  # the pairs that CNMF-SPA is made from
+    seldom = float(proportions[np.ix_(split, ~split)].min())  # the pairs that CNMF-SPA is made from
     examiner.quantities["theorem_1"] = theorems.theorem_1(part, frequencies, n_rows, seldom)
     if F > 1 and evidence.first[-1] <= SPA_CELLS:
         cells = np.repeat(split, np.diff(evidence.first))
         if frequencies[np.ix_(cells, ~cells)].any():
-            start = factor_spa(frequencies, evidence.first, F, split, exact=False).mixture
+            init = factor_spa(frequencies, evidence.first, F, split, exact=False).mixture
             basin = theorems.theorem_2(part, n_rows, rarest)
-            examiner.quantities["start"] = theorems.start_in_basin(start, part, basin)
+            examiner.quantities["start"] = theorems.init_in_basin(init, part, basin)
 
 
 def _restricted(mixture: Mixture, evidence: CellPairs) -> Mixture:

@@ -25,7 +25,7 @@ from latentfit.core.names import gaps_of, is_gap
 from latentfit.core.table.table import Column
 
 
-def column_beliefs(mixture: Mixture, posterior: Floats, n: int) -> Floats:
+def column_posterior(mixture: Mixture, posterior: Floats, n: int) -> Floats:
     """P(column n | what each row shows) (rows, categories)."""
     return np.asarray(posterior @ mixture.table[mixture.first[n] : mixture.first[n + 1]].T)
 
@@ -51,18 +51,18 @@ class Answers:
         if self.classes is not None and self.rng is not None:
             codes = self.mixture.draw_codes(n, self.classes[rows], self.rng)
             return np.asarray((known.categories if known.centres is None else known.centres)[codes])
-        return best_values(known, column_beliefs(self.mixture, self.posterior[rows], n))
+        return best_values(known, column_posterior(self.mixture, self.posterior[rows], n))
 
 
-def best_values(known: Column, beliefs: Floats) -> NDArray[Any]:
+def best_values(known: Column, probabilities: Floats) -> NDArray[Any]:
     """The most probable category (rows,); of a number that was cut into intervals its expected value, which is
     least in mean squared error. Other numbers may be codes, whose mean means nothing."""
     if known.centres is not None:
-        return np.asarray(beliefs @ known.centres)
-    return np.asarray(known.categories[beliefs.argmax(axis=1)])
+        return np.asarray(probabilities @ known.centres)
+    return np.asarray(known.categories[probabilities.argmax(axis=1)])
 
 
-def fill_gaps(X: Any, columns: tuple[Column, ...], answers: Answers) -> Any:
+def impute_missing(X: Any, columns: tuple[Column, ...], answers: Answers) -> Any:
     """X in its own kind of container, missing cells of known columns filled.
 
     Values that the model has never seen stay as they are, and so do columns it does not know.
@@ -73,56 +73,56 @@ def fill_gaps(X: Any, columns: tuple[Column, ...], answers: Answers) -> Any:
     filled: dict[Any, Any] = {}
     for n, known in enumerate(columns):
         array = column(frame, known.name)
-        gaps = gaps_of(array)
-        if gaps.any():
-            filled[known.name] = _filled(array, gaps, answers.of(known, n, gaps))
+        missing = gaps_of(array)
+        if missing.any():
+            filled[known.name] = _filled(array, missing, answers.of(known, n, missing))
     return _with_columns(X, frame, filled)
 
 
-def gap_answers(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> dict[str, Any]:
-    """One entry per gap of a known column, column by column: row (from 0), column, value, probability.
+def imputed_values(X: Any, columns: tuple[Column, ...], mixture: Mixture, posterior: Floats) -> dict[str, Any]:
+    """One entry per missing value of a known column, column by column: row (from 0), column, value, probability.
 
     The probability is that of the category, or of the interval in which an expected value lies.
     """
     frame, X = as_frame(X), with_gaps(X)
-    rows, names, values, chances = [], [], [], []
+    rows, names, values, best_probability = [], [], [], []
     for n, known in enumerate(columns):
-        gaps = gaps_of(column(frame, known.name)) if frame is not None else _matrix_gaps(np.asarray(X), known)
-        beliefs = column_beliefs(mixture, posterior[gaps], n)
-        best = best_values(known, beliefs)
-        rows.append(np.flatnonzero(gaps))
-        names += [str(known.name)] * len(beliefs)
+        missing = gaps_of(column(frame, known.name)) if frame is not None else _missing_in_matrix(np.asarray(X), known)
+        probabilities = column_posterior(mixture, posterior[missing], n)
+        best = best_values(known, probabilities)
+        rows.append(np.flatnonzero(missing))
+        names += [str(known.name)] * len(probabilities)
         values += [str(value) if known.edges is None else f"{value:.6g}" for value in best.tolist()]
-        at = beliefs.argmax(axis=1) if known.edges is None else np.searchsorted(known.edges, best, side="right")
-        chances.append(beliefs[np.arange(len(best)), at])
+        at = probabilities.argmax(axis=1) if known.edges is None else np.searchsorted(known.edges, best, side="right")
+        best_probability.append(probabilities[np.arange(len(best)), at])
     return {
         "row": np.concatenate(rows), "column": np.array(names, object), "value": np.array(values, object),
-        "probability": np.concatenate(chances),
+        "probability": np.concatenate(best_probability),
     }  # fmt: skip
 
 
-def _filled(array: Any, gaps: NDArray[np.bool_], words: NDArray[Any]) -> Any:
-    """The arrow column with its gaps filled, in its own type where the words allow it."""
+def _filled(array: Any, missing: NDArray[np.bool_], imputed: NDArray[Any]) -> Any:
+    """The arrow column with its missing values filled, in its own type where the words allow it."""
     if isinstance(array.type, pa.DictionaryType):
-        whole = _filled(array.cast(array.type.value_type), gaps, words)
+        whole = _filled(array.cast(array.type.value_type), missing, imputed)
         return _as_dictionary(whole, array.dictionary, array.type)
     kind = array.type
     if pa.types.is_null(kind):
-        return pa.array(words.tolist())
-    values: list[Any] = words.tolist()
+        return pa.array(imputed.tolist())
+    values: list[Any] = imputed.tolist()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        values = _spelled(words, pc.unique(array).to_pylist())
-    elif pa.types.is_integer(kind) and words.dtype.kind == "f":
+        values = _spelled(imputed, pc.unique(array).to_pylist())
+    elif pa.types.is_integer(kind) and imputed.dtype.kind == "f":
         values = [round(value) for value in values]
-    elif words.dtype.kind == "O" and not _spells(values, kind):  # numbers met a model of words: all become words
+    elif imputed.dtype.kind == "O" and not _spells(values, kind):  # numbers met a model of text: all become words
         array, kind = _worded(array), pa.string()
-    return pc.replace_with_mask(array, pa.array(gaps), pa.array(values).cast(kind))
+    return pc.replace_with_mask(array, pa.array(missing), pa.array(values).cast(kind))
 
 
-def _spells(words: list[Any], kind: pa.DataType) -> bool:
+def _spells(imputed: list[Any], kind: pa.DataType) -> bool:
     """Whether the words are dates or times as the model keeps them, which can be read again."""
     try:
-        return bool(pa.types.is_temporal(kind) and pa.array(words).cast(kind))
+        return bool(pa.types.is_temporal(kind) and pa.array(imputed).cast(kind))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
 
@@ -139,22 +139,22 @@ def _as_dictionary(array: Any, known: Any, kind: pa.DictionaryType) -> Any:
     if array.type != kind.value_type:
         return array
     new = pc.unique(array).filter(pc.invert(pc.is_in(pc.unique(array), value_set=known)))
-    words = pa.concat_arrays([known, new])
-    return pa.DictionaryArray.from_arrays(pc.index_in(array, value_set=words), words, ordered=kind.ordered)
+    imputed = pa.concat_arrays([known, new])
+    return pa.DictionaryArray.from_arrays(pc.index_in(array, value_set=imputed), imputed, ordered=kind.ordered)
 
 
-def _spelled(words: NDArray[Any], seen: Iterable[Any]) -> list[str]:
+def _spelled(imputed: NDArray[Any], seen: Iterable[Any]) -> list[str]:
     """Categories as text; numbers as the column itself spells them, where it does (`1.50`)."""
     spelling: dict[float, str] = {}
-    if words.dtype.kind in "iuf":
-        for word in sorted(word for word in seen if isinstance(word, str)):
+    if imputed.dtype.kind in "iuf":
+        for text in sorted(text for text in seen if isinstance(text, str)):
             with suppress(ValueError):
-                spelling.setdefault(float(word), word)
+                spelling.setdefault(float(text), text)
     return [
         value
         if isinstance(value, str)
         else spelling.get(value, f"{value:g}" if isinstance(value, float) else str(value))
-        for value in words.tolist()
+        for value in imputed.tolist()
     ]
 
 
@@ -191,7 +191,7 @@ def _as_it_was(series: Any, own: Any) -> Any:
     return series
 
 
-def _matrix_gaps(matrix: NDArray[Any], known: Column) -> NDArray[np.bool_]:
+def _missing_in_matrix(matrix: NDArray[Any], known: Column) -> NDArray[np.bool_]:
     cells = matrix[:, int(known.name)]
     return np.isnan(cells) if cells.dtype.kind == "f" else np.array([is_gap(cell) for cell in cells], bool)
 
@@ -199,10 +199,10 @@ def _matrix_gaps(matrix: NDArray[Any], known: Column) -> NDArray[np.bool_]:
 def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], answers: Answers) -> Any:
     out = matrix.copy()
     for n, known in enumerate(columns):
-        gaps = _matrix_gaps(matrix, known)
-        if gaps.any():
-            words = answers.of(known, n, gaps)
-            seen = set(matrix[~gaps, int(known.name)].tolist())
+        missing = _missing_in_matrix(matrix, known)
+        if missing.any():
+            imputed = answers.of(known, n, missing)
+            seen = set(matrix[~missing, int(known.name)].tolist())
             text = any(isinstance(value, str) for value in seen)
-            out[gaps, int(known.name)] = _spelled(words, seen) if text else words
+            out[missing, int(known.name)] = _spelled(imputed, seen) if text else imputed
     return out

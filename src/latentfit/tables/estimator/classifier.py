@@ -1,4 +1,4 @@
-"""A classifier for categorical tables with gaps: latent classes of their own for every label."""
+"""A classifier for categorical tables with missing values: latent classes of their own for every label."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.io.scan import whole
 from latentfit.tables.data import Owners, label_counts, labels_of, with_label, without_label
-from latentfit.tables.diagnostics.classifier import Believes, LeftOut, examine_classifier, leave_out
+from latentfit.tables.diagnostics.classifier import LeftOut, PredictLabels, examine_classifier, leave_out
 from latentfit.tables.estimator.latent_class import LatentClass
 
 CANDIDATES = (1, 2, 4, 8, 16, 32)
@@ -51,12 +51,12 @@ CANDIDATES = (1, 2, 4, 8, 16, 32)
 PATIENCE = 16
 """Numbers up to which all are tried, since the curve may dip (King-Rook against King-Pawn: 1 beats 2 and 4, 32 beats
 all); from here on two in a row that are worse end it."""
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Rows on which the number is chosen and labels are left out."""
 
 
 class LatentClassClassifier(ClassifierMixin, LatentModel):
-    r"""Predict a label from categorical columns, gaps allowed, through the joint distribution of all of them.
+    r"""Predict a label from categorical columns, missing values allowed, through the joint distribution of all of them.
 
     Every label has latent classes of its own: :math:`P(x, y) = \sum_{f \in y} w_f \prod_n P_n[f, x_n]`, and the
     prediction is :math:`\arg\max_y P(x, y)` over the columns that were observed. It needs no imputation and gives
@@ -64,25 +64,54 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
 
     Parameters
     ----------
-    n_components : int or None
+    n_components : int or None, default=None
         Latent classes per label; None chooses among 1 … 32 by the likelihood of labels of rows left out.
-    smoothing : "auto" or float
+    smoothing : float or "auto", default="auto"
         Pseudo-rows per class, shaped like the marginals of its label, and half as many per label, shaped like those of
-        all rows, so that a category a label never met does not rule it out; 0 is plain maximum likelihood.
-    bins : int, mapping or None
+        all rows, so that a category never seen with a label does not rule it out; 0 is plain maximum likelihood.
+    bins : int, mapping or None, default=None
         Cut columns of more different numbers than this into so many intervals, or those that a mapping such as
         ``{"age": 5}`` names; None refuses columns with many.
-    weight_type : {"sampling", "frequency"}
+    weight_type : {"sampling", "frequency"}, default="sampling"
         What `sample_weight` is, as in `LatentClass`.
+
+    max_iter : int, default=500
+        Largest number of EM iterations.
+    tol : float, default=1e-5
+        EM stops when an iteration gains less than `tol` nats per observed cell.
+    random_state : int or None, default=None
+        Seed of all random numbers; None is 0.
+    n_jobs : int or None, default=None
+        Threads; None uses all cores.
+    verbose : int, default=0
+        Above 0 progress is shown.
+    engine : str, default="auto"
+        Where the rows are held; they have to fit into memory.
 
     Attributes
     ----------
-    classes_ : the labels, in the user's words
-    n_components_ : latent classes per label
-    weights_ : (F,) weights of all latent classes
-    owners_ : (F,) the label code each latent class belongs to
-    profiles_ : list per column of (latent class, category)
-    report_ : `latentfit.core.verdict.FitReport`, with figures on rows left out; made when asked for
+    classes_ : ndarray of shape (n_labels,)
+        The labels, sorted.
+    n_components_ : int
+        Latent classes per label.
+    weights_ : ndarray of shape (F,)
+        Weights of all latent classes.
+    owners_ : ndarray of shape (F,)
+        Index into `classes_` of the label each latent class belongs to.
+    profiles_ : list of ndarray of shape (F, n_categories)
+        Per column, the probability of each category in each latent class.
+    selection_ : dict or None
+        How the number of latent classes was chosen; None where it was given.
+    n_iter_ : int
+        EM iterations, of the label that needed most.
+    converged_ : bool
+        Whether EM converged for every label.
+    log_likelihood_ : float
+        Joint log-likelihood of columns and labels, summed over rows, in nats.
+    objective_ : float
+        Log-likelihood plus the log-prior of the smoothing.
+    report_ : `latentfit.core.verdict.FitReport`
+        Verdict, with figures on rows left out; made when first used.
 
     Examples
     --------
@@ -126,7 +155,21 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
     # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the joint distribution of columns and label."""
+        """Learn the joint distribution of columns and label.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Categorical columns, missing values allowed.
+        y : array-like of shape (n_rows,)
+            Labels, none missing.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows (`weight_type`).
+
+        Returns
+        -------
+        self
+        """
         self._check_settings()
         clock = StageClock(self.verbose)
         with one_blas_thread():
@@ -162,7 +205,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
             )
         if self.n_components is not None:
             return int(self.n_components)
-        sample = sample_rows(table, MOST_ROWS, self._seed())
+        sample = sample_rows(table, MAX_ROWS, self._seed())
         tried: list[int] = []
         values: list[float] = []
         most = label_counts(sample).max() / 2  # with a class for every other row there is nothing left to learn
@@ -181,17 +224,17 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         return tried[int(np.argmax(values))]
 
     def _leave_out(self, table: Table, number: int) -> LeftOut | None:
-        """Labels of rows left out, foretold with so many latent classes per label.
+        """Labels of rows left out, predicted with so many latent classes per label.
 
-        One random start each: on five tables the curve over the number peaks where that of the pool of starts does (but
-        on Car at 8 instead of 4, which are nearly equal), in a third to a fifth of the time.
+        One random initialisation each: on five tables the curve over the number peaks where that of the pool of
+        initialisations does (but on Car at 8 instead of 4, which are nearly equal), in a third to a fifth of the time.
         """
         model = self._of_one_label(init="random")
 
-        def fit(seen: Table) -> Believes:
+        def fit(seen: Table) -> PredictLabels:
             labels = np.flatnonzero(label_counts(seen))
             mixture, owners = stack(_fit_labels(model, seen, labels, number), labels, seen, pseudo_rows(self.smoothing))
-            return lambda rows: label_beliefs(mixture, owners, rows, len(self.classes_), self.n_jobs)
+            return lambda rows: label_posterior(mixture, owners, rows, len(self.classes_), self.n_jobs)
 
         return leave_out(table, fit, self._seed())
 
@@ -202,7 +245,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         self._publish(*stack(fits, np.arange(len(fits)), table, pseudo_rows(self.smoothing)))
         self.n_iter_, self.converged_ = max(fit.n_iter for fit in fits), all(fit.converged for fit in fits)
         self.log_likelihood_ = joint_log_likelihood(self._mixture, self.owners_, table, self.n_jobs)
-        labels = float(counts @ np.log(counts / counts.sum()))  # what the labels' own shares say of them
+        labels = float(counts @ np.log(counts / counts.sum()))  # what the labels' own proportions say of them
         self.objective_ = float(sum(fit.objective for fit in fits)) + labels
         length = max(len(fit.path) for fit in fits)  # a label that is done waits for the others
         paths = [np.pad(fit.path, (0, length - len(fit.path)), mode="edge") for fit in fits]
@@ -218,7 +261,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
     def _examine(self, notes: list[str]) -> Examination:
         left_out = self._left_out
         if left_out is None and len(self.classes_) > 1:
-            sample = sample_rows(self._table, MOST_ROWS, self._seed())
+            sample = sample_rows(self._table, MAX_ROWS, self._seed())
             left_out = self._leave_out(sample, self.n_components_)
         figures = None if left_out is None else left_out.figures()
         counts = label_counts(self._table)
@@ -233,13 +276,33 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
     # ---------------------------------------------------------------- use
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities (n, labels) of every label; a row's answer does not depend on its company."""
+        """Probability of every label; a row's result does not depend on the other rows.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit, missing values allowed.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels)
+        """
         check_is_fitted(self)
         table = read_table(self._validated(whole(X), reset=False, **CELLS), columns=self._columns, group=False)
-        return label_beliefs(self._mixture, self.owners_, packed_alike(table), len(self.classes_), self.n_jobs)
+        return label_posterior(self._mixture, self.owners_, packed_alike(table), len(self.classes_), self.n_jobs)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable label of every row."""
+        """The most probable label of every row.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit, missing values allowed.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
@@ -271,7 +334,9 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         pseudo_rows(self.smoothing)  # refuses what is no number of them
         check_type(self.weight_type)
         if self.n_components is not None and not 1 <= self.n_components <= WIDEST:
-            raise DataError(f"n_components={self.n_components} is no number of classes; give 1 to {WIDEST}, or None")
+            raise DataError(
+                f"n_components must be an int from 1 to {WIDEST} or None, got {self.n_components}; give such a number"
+            )
 
     # --------------------------------------------------------- model file
 
@@ -300,7 +365,7 @@ def _check_labels(y: NDArray[Any]) -> NDArray[Any]:
     if y.dtype.kind == "O" and len({type(value) for value in y}) == 1:  # numbers as objects are numbers
         y = y if isinstance(y[0], str) else np.array(y.tolist())
     if y.dtype.kind not in "iufbUO" or (y.dtype.kind == "O" and not all(isinstance(value, str) for value in y)):
-        raise DataError("the labels are neither all words, all numbers nor all true or false; give one type of label")
+        raise DataError("the labels are neither all text, all numbers nor all true or false; give one type of label")
     check_classification_targets(y)
     return y
 
@@ -320,12 +385,12 @@ Fit = EMResult[Mixture, Sums]
 def stack(fits: Sequence[Fit], labels: Owners, seen: Table, smoothing: float) -> tuple[Mixture, Owners]:
     """The classes of some labels side by side, and which label each belongs to.
 
-    A label's own prior is shaped like its own rows, so a category it never met would rule it out. Part of a pseudo-row
-    shaped like the rows of all labels, `LABEL_SMOOTHING` times `smoothing` of it, keeps it possible.
+    A label's own prior is shaped like its own rows, so a category never seen with it would rule it out. Part of a
+    pseudo-row shaped like the rows of all labels, `LABEL_SMOOTHING` times `smoothing` of it, keeps it possible.
     """
     counts, first = label_counts(seen)[labels], fits[0].params.first
-    shares = counts / counts.sum()
-    weights = [fit.params.weights * share for fit, share in zip(fits, shares, strict=True)]
+    proportions = counts / counts.sum()
+    weights = [fit.params.weights * proportion for fit, proportion in zip(fits, proportions, strict=True)]
     pinch = LABEL_SMOOTHING * smoothing * marginal_table(without_label(seen))[:, None]
     tables = [fit.params.table * count + pinch for fit, count in zip(fits, counts, strict=True)]
     owners = np.repeat(labels, [fit.params.n_classes for fit in fits])
@@ -342,13 +407,13 @@ def joint_log_likelihood(mixture: Mixture, owners: Owners, table: Table, n_jobs:
     return total
 
 
-def label_beliefs(mixture: Mixture, owners: Owners, table: Table, n_labels: int, n_jobs: int | None) -> Floats:
+def label_posterior(mixture: Mixture, owners: Owners, table: Table, n_labels: int, n_jobs: int | None) -> Floats:
     """P(label | what a row shows) (n, L)."""
     posterior, _ = posterior_of(MemoryEngine(table, n_jobs), mixture)
-    beliefs = np.zeros((len(posterior), n_labels))
+    probabilities = np.zeros((len(posterior), n_labels))
     for latent, label in enumerate(owners):  # a matrix product would round one row otherwise than many
-        beliefs[:, label] += posterior[:, latent]
-    return beliefs
+        probabilities[:, label] += posterior[:, latent]
+    return probabilities
 
 
 # -----------------------------------------------------------------------------

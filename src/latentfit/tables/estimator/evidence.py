@@ -98,9 +98,11 @@ class TableEvidence(TableModel):
             "low": found.weights_low, "high": found.weights_high,
         }  # fmt: skip
         names = np.repeat(np.array([str(column.name) for column in self._columns], object), sizes)
-        words = np.array([str(word) for column in self._columns for word in column.categories.tolist()], object)
-        profiles = {"class": np.repeat(np.arange(F), len(words)), "column": np.tile(names, F)}
-        profiles |= {"category": np.tile(words, F), "probability": self._mixture.table.T.reshape(-1)}
+        categories = np.array(
+            [str(category) for column in self._columns for category in column.categories.tolist()], object
+        )
+        profiles = {"class": np.repeat(np.arange(F), len(categories)), "column": np.tile(names, F)}
+        profiles |= {"category": np.tile(categories, F), "probability": self._mixture.table.T.reshape(-1)}
         for name, values in (("se", found.table_se), ("low", found.table_low), ("high", found.table_high)):
             profiles[name] = values.T.reshape(-1)
         return Intervals(

@@ -23,7 +23,7 @@ from latentfit.core.mixture.init import (
     in_name_order,
     marginal_table,
     naive_spa,
-    random_start,
+    random_init,
     searched_spa,
     soften,
 )
@@ -40,7 +40,7 @@ from latentfit.core.mixture.pair_counts import count_table_pairs
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, normalise_tables
 from latentfit.core.multistart import Replication
 from latentfit.core.progress import StageClock
-from latentfit.core.table.input import Bins, LearnColumn, LearnWords, read_table
+from latentfit.core.table.input import Bins, LearnCategories, LearnColumn, read_table
 from latentfit.core.table.replicates import sample_rows, self_weighting
 from latentfit.core.table.stored import AnyTable, StoredTable
 from latentfit.core.table.table import Table, group_rows
@@ -50,22 +50,22 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from latentfit.io.scan import whole
 from latentfit.tables.diagnostics.verdict import examine_table, unexamined
-from latentfit.tables.estimator.answers import Answers, column_beliefs, fill_gaps, gap_answers
+from latentfit.tables.estimator.answers import Answers, column_posterior, impute_missing, imputed_values
 from latentfit.tables.estimator.evidence import TableEvidence
 from latentfit.tables.init.ctd import factor_ctd
-from latentfit.tables.init.multistart import FEWEST, best_start, n_init_for, race_starts, table_starts
-from latentfit.tables.select import MOST_ROWS, choose_classes
+from latentfit.tables.init.multistart import MIN_INIT, n_init_for, select_by_halving, select_by_multistart, table_inits
+from latentfit.tables.select import MAX_ROWS, choose_classes
 
 INITS = ("auto", "spa", "spa-naive", "ctd", "random")
-CHOICE_INIT, LONG_SHARE = 12, 4
+CHOICE_INIT, LONG_TABLE_DIVISOR = 12, 4
 """Initialisations at every number of classes that is only compared, at the most; of a long table one in so many."""
 CHOICE_TAIL_GAIN = 0.03
 """The same for fits that are only compared."""
-FOLD_PASSES, FOLD_TOL = 200, 1e-6
+FOLD_MAX_ITER, FOLD_TOL = 200, 1e-6
 """EM runs of the folds, which start from the classes of all cells."""
 EXAMINED_ROWS = 1_000_000
 """Rows that the verdict looks at; of a longer table those with the smallest hashes."""
-PARTIAL_PASSES = 3
+PARTIAL_FIT_ITER = 3
 """Passes over new rows: they see what they changed."""
 
 
@@ -78,47 +78,74 @@ class FitAt(NamedTuple):
 
 
 class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEvidence):
-    r"""Latent class model of a categorical table, gaps allowed: classify, impute, ask, sample.
+    r"""Latent class model of a categorical table, missing values allowed: classify, impute, ask, sample.
 
     Given the hidden class :math:`f`, columns are independent:
     :math:`P(\text{row}) = \sum_f w_f \prod_n P_n[f, \text{row}_n]`, over the columns that were observed.
 
     Parameters
     ----------
-    n_components : int or None
+    n_components : int or None, default=None
         Number of classes; None chooses it (`select`) and `report_` shows the curve.
-    init : str or fitted LatentClass
-        ``"auto"`` (a pool of starts by moments and by rows), ``"spa"`` (the likeliest of several
+    init : {"auto", "spa", "spa-naive", "ctd", "random"} or fitted LatentClass, default="auto"
+        ``"auto"`` (a pool of inits by moments and by rows), ``"spa"`` (the likeliest of several
         splits), ``"spa-naive"`` (one split without a search: the half of the columns with the most categories against
         the rest, whatever their order and names), ``"ctd"``, ``"random"``, or a fitted model.
-    n_init : int or "auto"
-        Number of initialisations of ``init="auto"`` and ``"random"``; the best objective is kept, and `report_` says
-        how many of them reached it. ``"auto"``: 4 to 48, fewer for larger tables (``init="random"``: one).
-    smoothing : "auto" or float
+    n_init : int or "auto", default="auto"
+        Number of initialisations of ``init="auto"`` and ``"random"``; the best objective is checkpoint_file, and
+        `report_` says how many of them reached it. ``"auto"``: 4 to 48, fewer for larger tables (``init="random"``:
+        one).
+    smoothing : float or "auto", default="auto"
         Pseudo-rows per class, shaped like the marginals; 0 is plain maximum likelihood.
-    select : {"heldout", "bic"}
+    select : {"heldout", "bic"}, default="heldout"
         How to choose the number of classes: likelihood of hidden cells (five folds of the cells; the smallest number
         within one standard error of the best), or BIC.
-    bins : int, mapping or None
+    bins : int, mapping or None, default=None
         Cut columns of more different numbers than this into so many intervals; a mapping such as ``{"age": 5}`` names
         the columns, where other numbers are codes. None refuses columns of more than 50 numbers.
-    weight_type : {"sampling", "frequency"}
+    weight_type : {"sampling", "frequency"}, default="sampling"
         What `sample_weight` is: ``"sampling"`` weights change estimates, never the sample size, and only their ratios
         matter (they are scaled to add up to Kish's effective number of rows); ``"frequency"`` weights are whole
         numbers, and a row of weight w is w equal rows.
-    max_iter, tol : int, float
-        EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in
-        all, and (up to 50,000 different rows) the last quarter of the iterations gained less than .003 nats in all; or
-        after `max_iter` passes.
-    random_state : int or None
-        The one seed; None is 0.
+    max_iter : int, default=500
+        Largest number of EM iterations; 0 gives the initialisation alone.
+    tol : float, default=1e-6
+        EM stops when an iteration gains less than `tol` nats per observed cell and less than a tenth of a nat in all,
+        and (up to 50,000 unique rows) the last quarter of the iterations gained less than .003 nats in all; 0 runs all
+        of `max_iter`.
+    random_state : int or None, default=None
+        Seed of all random numbers; None is 0.
+    n_jobs : int or None, default=None
+        Threads; None uses all cores.
+    verbose : int, default=0
+        Above 0 progress is shown.
+    engine : {"auto", "memory", "stream", "dask"}, default="auto"
+        Where the rows are held: in memory, in a file of codes, or on a dask cluster.
 
     Attributes
     ----------
-    weights_ : (F,) class weights, heaviest first
-    profiles_ : list per column of (class, category)
+    n_components_ : int
+        Number of classes F.
+    weights_ : ndarray of shape (F,)
+        Class weights, heaviest first.
+    profiles_ : list of ndarray of shape (F, n_categories)
+        Per column, the probability of each category in each class.
+    categories_ : list of ndarray of shape (n_categories,)
+        Per column, its categories in the order of `profiles_`.
     joint_ : `JointPMF`
+        The joint distribution of the columns.
+    selection_ : dict or None
+        How the number of classes was chosen; None where it was given.
+    n_iter_ : int
+        EM iterations.
+    converged_ : bool
+        Whether EM converged within `max_iter`.
+    log_likelihood_ : float
+        Sum over rows in nats, without prior.
+    objective_ : float
+        Log-likelihood plus the log-prior of the smoothing.
     report_ : `latentfit.core.verdict.FitReport`
+        Verdict, reasons, notes and quantities; made when first used.
 
     Examples
     --------
@@ -176,10 +203,22 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     ) -> Self:
         """Learn the joint distribution of a table's columns.
 
-        `sample_weight` has a weight per row (`weight_type`); of a `latentfit.scan` it is the name of a column. A long
-        fit
-        keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there and ends
-        with the same bits as without the stop. The file is removed when the fit has ended.
+        Parameters
+        ----------
+        X : frame, array-like of shape (n_rows, n_columns) or `latentfit.scan`
+            Categorical columns, missing values allowed.
+        y : ignored
+        sample_weight : array-like of shape (n_rows,), str or None, default=None
+            Weights of the rows (`weight_type`); of a `latentfit.scan` the name of a column. Rows of weight 0 count as
+            absent.
+        checkpoint : path or None, default=None
+            File in which a long fit saves its parameters every few seconds; it is removed when the fit has ended.
+        resume : bool, default=False
+            Continue from `checkpoint`; the result has the same bits as that of an uninterrupted fit.
+
+        Returns
+        -------
+        self
         """
         self._check_settings()
         clock = StageClock(self.verbose)
@@ -187,21 +226,25 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
                 self._check_number(table)
-                kept = None
+                checkpoint_file = None
                 if checkpoint is not None:
-                    kept = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
+                    checkpoint_file = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
             with clock.stage("number"):
-                decided = self._choose(table) if kept is None or kept.saved is None else kept.saved.decided
+                decided = (
+                    self._choose(table)
+                    if checkpoint_file is None or checkpoint_file.saved is None
+                    else checkpoint_file.saved.decided
+                )
             with clock.stage("refine"):
-                found = self._fit_at(table, decided["number"], kept=kept, decided=decided)
+                found = self._fit_at(table, decided["number"], checkpoint_file=checkpoint_file, decided=decided)
         self._keep(table, found.refined)
         self.selection_, self._clock, self._replication = decided["selection"], clock, found.replication
         self._notes = [*decided["notes"], f"the best initialisation: {found.name}"]
         if found.replication is not None and decided["number"] > 1:
             self._notes.append(found.replication.sentence())
         self._notes += weight_notes(table)
-        if kept is not None:
-            kept.done()
+        if checkpoint_file is not None:
+            checkpoint_file.done()
         self._warn_limit()
         return self
 
@@ -209,9 +252,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """Add rows: their statistics join those of all rows before, whose own are not recomputed.
 
         Exact for the new rows, approximate for the old ones: their class memberships stay as they were. Categories
-        that the model does not know are gaps. Weights of all calls are on one scale. `report_`, indices and intervals
-        speak of all rows as long as these are in memory (a million different ones); of a model from a file, or one
-        fitted on files, they say that the earlier rows are lacking. `log_likelihood_` is that of all rows;
+        that the model does not know are missing values. Weights of all calls are on one scale. `report_`, indices and
+        intervals speak of all rows as long as these are in memory (a million different ones); of a model from a file,
+        or one fitted on files, they say that the earlier rows are lacking. `log_likelihood_` is that of all rows;
         `objective_`, its path, `n_iter_` and `converged_` stay those of the fit.
         """
         if not hasattr(self, "_sums"):
@@ -225,7 +268,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             ratio = scale.against(table.weight_scale)
             weighed = table if ratio == 1 else replace(table, row_weight=ratio * table.each_weight())
             engine = MemoryEngine(weighed, self.n_jobs)
-            for _ in range(PARTIAL_PASSES):
+            for _ in range(PARTIAL_FIT_ITER):
                 new = engine.sums(mixture)
                 both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
                 mixture = maximise_tables(both, prior, mixture.first)
@@ -255,7 +298,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         number = self._number_of(self.init) if isinstance(self.init, LatentClass) else self.n_components
         if number is not None:
             return {"number": int(number), "selection": None, "notes": []}
-        kind: Literal["short", "long"] | None = "long" if table.n_samples > MOST_ROWS else "short"
+        kind: Literal["short", "long"] | None = "long" if table.n_samples > MAX_ROWS else "short"
         if self.select == "bic" and kind == "short":  # one local optimum decides, where folds would average
             kind = None
         rows = self_weighting(table) if isinstance(table, Table) else table
@@ -267,7 +310,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     def _refitted(self, table: Table, mixture: Mixture) -> Mixture:
         """EM on a table from a mixture, for folds."""
         steps = table_steps(table, mixture.n_classes, self._pseudo_rows(), self.n_jobs)
-        return em(steps, mixture, max_iter=min(self.max_iter, FOLD_PASSES), tol=FOLD_TOL, accelerate=True).params
+        return em(steps, mixture, max_iter=min(self.max_iter, FOLD_MAX_ITER), tol=FOLD_TOL, accelerate=True).params
 
     def _n_init(self, sample: Sample, n_components: int) -> int:
         """Initialisations of a fit; one where all are the same."""
@@ -275,13 +318,15 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             return 1
         return n_init_for(sample.table, n_components) if self.n_init == "auto" else int(self.n_init)
 
-    def _starts(self, table: AnyTable, sample: Sample, n_components: int, n_init: int) -> list[tuple[str, Mixture]]:
+    def _initialisations(
+        self, table: AnyTable, sample: Sample, n_components: int, n_init: int
+    ) -> list[tuple[str, Mixture]]:
         rng = np.random.default_rng(self._seed())
         if n_components == 1 or self.init == "random":
             names = ["random", *(f"random {k}" for k in range(2, n_init + 1))]
-            return [(name, random_start(sample.table, n_components, rng)) for name in names]
+            return [(name, random_init(sample.table, n_components, rng)) for name in names]
         if self.init == "auto":
-            return table_starts(sample, n_components, rng, self.n_jobs, n_init)
+            return table_inits(sample, n_components, rng, self.n_jobs, n_init)
         if self.init in ("spa", "spa-naive"):
             pairs = count_table_pairs(table, threads=resolve_jobs(self.n_jobs))
             spa = searched_spa if self.init == "spa" else naive_spa
@@ -293,13 +338,14 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         return [("ctd", soften(factor_ctd(in_name_order(table)[0], n_components, rng=rng), sample.view.marginals))]
 
     def _under(self, table: AnyTable) -> Mixture:
-        """This model's mixture in the words of another table: what it has never seen is as common as in that table."""
+        """This model's mixture under the categories of another table: what it has never seen is as common as in that
+        table."""
         marginals, known = marginal_table(table), {column.name: n for n, column in enumerate(self._columns)}
         rows = np.repeat(marginals[:, None], self.n_components_, axis=1)
         for n, column in enumerate(table.columns):
             if column.name in known:
                 mine = known[column.name]
-                codes = [self._columns[mine].code_of(word) for word in column.categories.tolist()]
+                codes = [self._columns[mine].code_of(category) for category in column.categories.tolist()]
                 seen = np.flatnonzero(np.array(codes) >= 0)
                 rows[table.first[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
         if not set(known) & {column.name for column in table.columns}:
@@ -315,7 +361,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         *,
         compared: Literal["short", "long"] | None = None,
         quick: bool = False,
-        kept: TableCheckpoint | None = None,
+        checkpoint_file: TableCheckpoint | None = None,
         decided: dict[str, Any] | None = None,
     ) -> FitAt:
         """The best of the initialisations at a number of classes.
@@ -325,38 +371,40 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         """
         smoothing, resume_from = self._pseudo_rows(), None
         n_cells = max(float(table.singles().sum()), 1.0)
-        climb: dict[str, Any] = {"max_iter": self.max_iter, "tol": min(self.tol, SETTLED / n_cells)}
-        climb["callback"] = self._progress("EM")
-        if kept is not None and kept.saved is not None:
-            name, resume_from = kept.saved.decided["start"], kept.saved.resume_from
-            start = resume_from.params
+        em_options: dict[str, Any] = {"max_iter": self.max_iter, "tol": min(self.tol, SETTLED / n_cells)}
+        em_options["callback"] = self._progress("EM")
+        if checkpoint_file is not None and checkpoint_file.saved is not None:
+            name, resume_from = checkpoint_file.saved.decided["start"], checkpoint_file.saved.resume_from
+            init = resume_from.params
         elif isinstance(self.init, LatentClass):
-            name, start = "a fitted model", self.init._under(table)
+            name, init = "a fitted model", self.init._under(table)
         else:
             sample = draw_sample(table, SAMPLE_ROWS, self._seed())
             n_init = self._n_init(sample, n_components)
             if compared:
-                n_init = min(n_init, CHOICE_INIT if compared == "short" else max(FEWEST, n_init // LONG_SHARE))
-            costly = self.n_init == "auto" and 1 < n_init <= FEWEST
+                n_init = min(
+                    n_init, CHOICE_INIT if compared == "short" else max(MIN_INIT, n_init // LONG_TABLE_DIVISOR)
+                )
+            costly = self.n_init == "auto" and 1 < n_init <= MIN_INIT
             if sample.whole and not quick and not costly:
-                climb["tail_gain"] = min(self.tol * n_cells, CHOICE_TAIL_GAIN if compared else TAIL_GAIN)
-                starts = self._starts(table, sample, n_components, n_init)
-                best = best_start(sample, starts, smoothing, self.n_jobs, **climb)
+                em_options["tail_gain"] = min(self.tol * n_cells, CHOICE_TAIL_GAIN if compared else TAIL_GAIN)
+                inits = self._initialisations(table, sample, n_components, n_init)
+                best = select_by_multistart(sample, inits, smoothing, self.n_jobs, **em_options)
                 return FitAt(best.name, _as_given(best.refined, sample, table), best.replication)
-            starts = self._starts(table, sample, n_components, min(n_init, FEWEST) if quick else n_init)
-            name, first = starts[0]
-            if sample.whole or len(starts) > 1:
-                raced = race_starts(sample, starts, smoothing, self.n_jobs, **climb)
+            inits = self._initialisations(table, sample, n_components, min(n_init, MIN_INIT) if quick else n_init)
+            name, first = inits[0]
+            if sample.whole or len(inits) > 1:
+                raced = select_by_halving(sample, inits, smoothing, self.n_jobs, **em_options)
                 name, first = raced.name, raced.refined.params
             if sample.whole:
                 return FitAt(name, _as_given(raced.refined, sample, table))
-            start = sample.mixture_as_given(first, table.first)
+            init = sample.mixture_as_given(first, table.first)
             name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
-        keep = None if kept is None else kept.keeping({**(decided or {}), "start": name})
+        keep = None if checkpoint_file is None else checkpoint_file.keeping({**(decided or {}), "start": name})
         if table.n_rows <= SAMPLE_ROWS:  # beyond, `SETTLED` alone: half a nat is what each parameter is uncertain by
-            climb["tail_gain"] = min(self.tol * n_cells, TAIL_GAIN)
-        return FitAt(name, em(steps, start, accelerate=True, resume_from=resume_from, keep=keep, **climb))
+            em_options["tail_gain"] = min(self.tol * n_cells, TAIL_GAIN)
+        return FitAt(name, em(steps, init, accelerate=True, resume_from=resume_from, keep=keep, **em_options))
 
     # ------------------------------------------------------------ results
 
@@ -373,7 +421,16 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     # ---------------------------------------------------------------- use
 
     def transform(self, X: Any) -> Floats:
-        """The same as `predict_proba`: class memberships as features."""
+        """Class memberships as features: the same as `predict_proba`.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components_)
+        """
         return self._posterior(X)[0]
 
     def impute(self, X: Any, *, strategy: Literal["best", "draw"] = "best", random_state: int | None = None) -> Any:
@@ -405,22 +462,46 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             answers = Answers.drawn(self._mixture, posterior, np.random.default_rng(seed_of(random_state)))
         else:
             answers = Answers(self._mixture, posterior)
-        return fill_gaps(X, self._columns, answers)
+        return impute_missing(X, self._columns, answers)
 
     def imputed_cells(self, X: Any) -> Any:
-        """What `impute` would fill in and how sure it is: one row per gap (row from 0, column, value, probability)."""
+        """What `impute` would fill in and how sure it is: one row per missing value (row from 0, column, value,
+        probability)."""
         check_is_fitted(self)
         X = whole(X)
-        return build_frame(gap_answers(X, self._columns, self._mixture, self._posterior(X)[0]), backend_of(X))
+        return build_frame(imputed_values(X, self._columns, self._mixture, self._posterior(X)[0]), backend_of(X))
 
     def predict_column(self, X: Any, name: Any) -> tuple[NDArray[Any], Floats]:
-        """The most probable value of a column given the others of each row, and its probability."""
-        beliefs = self._column_given_others(X, name)
+        """The most probable value of a column given the others of each row, and its probability.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+        name : str or int
+            A column of the fit.
+
+        Returns
+        -------
+        values : ndarray of shape (n_rows,)
+        probabilities : ndarray of shape (n_rows,)
+        """
+        probabilities = self._column_given_others(X, name)
         categories = self._columns[self.joint_.index(name)].categories
-        return np.asarray(categories[beliefs.argmax(axis=1)]), beliefs.max(axis=1)
+        return np.asarray(categories[probabilities.argmax(axis=1)]), probabilities.max(axis=1)
 
     def expect_column(self, X: Any, name: Any) -> Floats:
-        """The expected value of a column of numbers given the others of each row: least in mean squared error."""
+        """The expected value of a column of numbers given the others of each row: least in mean squared error.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+        name : str or int
+            A column of the fit whose categories are numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         values = self.joint_.values_of(name)
         return self._column_given_others(X, name) @ values
 
@@ -431,12 +512,12 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         codes = table.codes.copy()
         codes[:, n] = np.iinfo(codes.dtype).max
         posterior, _ = posterior_of(MemoryEngine(replace(table, codes=codes), self.n_jobs), self._mixture)
-        return column_beliefs(self._mixture, posterior, n)
+        return column_posterior(self._mixture, posterior, n)
 
     # -------------------------------------------------------------- input
 
     def _learner(self) -> LearnColumn:
-        return LearnWords(self.bins)
+        return LearnCategories(self.bins)
 
     def _read(self, X: Any, sample_weight: Any, *, reset: bool = True) -> Table:
         if reset:
@@ -451,12 +532,12 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     def _check_options(self) -> None:
         super()._check_options()
         if self.select not in ("heldout", "bic"):
-            raise DataError(f"select={self.select!r} is not there; give 'heldout' or 'bic'")
+            raise DataError(f"select must be 'heldout' or 'bic', got {self.select!r}; give one of them")
         if not (self.n_init == "auto" or self.n_init is None) and self.n_init < 1:
-            raise DataError(f"n_init={self.n_init} is no number of initialisations; give 1 or more, or 'auto'")
+            raise DataError(f"n_init must be an int >= 1 or 'auto', got {self.n_init}; give 1 or more")
         if not isinstance(self.init, LatentClass) and str(self.init) not in INITS:
             known = ", ".join(repr(name) for name in INITS)
-            raise DataError(f"init={self.init!r} is not there; give {known} or a fitted model")
+            raise DataError(f"init must be {known} or a fitted LatentClass, got {self.init!r}; give one of them")
 
     def _number_of(self, init: LatentClass) -> int:
         check_is_fitted(init)
@@ -471,7 +552,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         if self.n_components is None:
             return
         if self.n_components < 1:
-            raise DataError(f"n_components={self.n_components} is no number of classes; give 1 or more, or None")
+            raise DataError(f"n_components must be an int >= 1 or None, got {self.n_components}; give 1 or more")
         rows = table.n_observations
         if self.n_components > (most := min(rows, WIDEST)):
             raise DataError(
@@ -494,7 +575,7 @@ def _as_given(refined: EMResult[Mixture, Sums], sample: Sample, table: AnyTable)
 
 
 # -----------------------------------------------------------------------------
-# Gaps of a categorical table filled inside a pipeline: a latent class model whose `transform` is `impute`.
+# Missing values of a categorical table filled inside a pipeline: a latent class model whose `transform` is `impute`.
 
 
 class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
@@ -503,13 +584,14 @@ class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
     The best value is the most probable category; for numbers cut into intervals it is the expected value.
 
     The same model, parameters and attributes as `LatentClass`, but as a step of a pipeline: `transform` gives the
-    table back with its gaps filled, in the caller's kind of frame, where that of `LatentClass` gives class memberships.
-    Use it before a model that refuses gaps; `LatentClassClassifier` needs no imputation. A filled table looks more
-    certain than the data were, so judge what follows by cross-validation with the imputer inside the pipeline.
+    table back with its missing values filled, in the caller's kind of frame, where that of `LatentClass` gives class
+    memberships. Use it before a model that refuses missing values; `LatentClassClassifier` needs no imputation. A
+    filled table looks more certain than the data were, so judge what follows by cross-validation with the imputer
+    inside the pipeline.
 
     Parameters
     ----------
-    n_components : int or None
+    n_components : int or None, default=None
         Number of classes; None chooses it. In a grid search: ``latentclassimputer__n_components``.
     init, n_init, smoothing, select, bins, weight_type, max_iter, tol, random_state, n_jobs, verbose, engine
         As in `LatentClass`.
@@ -532,5 +614,14 @@ class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
     _model_name = "LatentClassImputer"
 
     def transform(self, X: Any) -> Any:
-        """X with its gaps filled: the same as `impute`."""
+        """X with its missing values filled: the same as `impute`.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+
+        Returns
+        -------
+        the caller's kind of frame or array, of the same shape
+        """
         return self.impute(X)

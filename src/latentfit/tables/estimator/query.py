@@ -41,7 +41,7 @@ from latentfit.core.table.table import Column
 
 SIGNS = "(),;|="
 QUOTES = "\"'"
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 """Rows of the largest answer: a person reads fewer, a program asks twice."""
 
 Kind = Literal["P", "E", "H", "I"]
@@ -195,15 +195,15 @@ def _answer(joint: JointPMF, asked: Question, question: str) -> Answer:
         number = joint.prob(asked.event, asked.given)
     if number is not None:
         return Answer(question, asked.kind, (), (), np.array([number]))
-    share = joint.prob(asked.event, asked.given)  # P(event, columns | given) = P(event | given) P(columns | both)
-    if share > 0:
-        table = np.asarray(joint.marginal(list(asked.asked), {**asked.given, **asked.event})) * share
+    proportion = joint.prob(asked.event, asked.given)  # P(event, columns | given) = P(event | given) P(columns | both)
+    if proportion > 0:
+        table = np.asarray(joint.marginal(list(asked.asked), {**asked.given, **asked.event})) * proportion
     else:
         table = np.zeros([joint.columns[joint.index(name)].size for name in asked.asked])
-    if table.size > MOST_ROWS:
-        raise DataError(f"the answer has {table.size:,} rows, at most {MOST_ROWS:,} are given; ask for fewer columns")
-    words = [joint.columns[joint.index(name)].categories.tolist() for name in asked.asked]
-    rows = tuple(tuple(words[axis][code] for axis, code in enumerate(cell)) for cell in np.ndindex(*table.shape))
+    if table.size > MAX_ROWS:
+        raise DataError(f"the answer has {table.size:,} rows, at most {MAX_ROWS:,} are given; ask for fewer columns")
+    categories = [joint.columns[joint.index(name)].categories.tolist() for name in asked.asked]
+    rows = tuple(tuple(categories[axis][code] for axis, code in enumerate(cell)) for cell in np.ndindex(*table.shape))
     return Answer(question, "P", tuple(str(name) for name in asked.asked), rows, table.reshape(-1))
 
 
@@ -211,7 +211,7 @@ def _answer(joint: JointPMF, asked: Question, question: str) -> Answer:
 
 
 @dataclass(frozen=True)
-class Word:
+class _Token:
     """A name or value with its place."""
 
     text: str
@@ -267,10 +267,10 @@ class _Reader:
         return Question(kind, tuple(asked), event, given, tuple(other))
 
     def _kind(self) -> Kind:
-        word = self._word(BEGINNING)
-        kind = word.text.upper()
+        token = self._token(BEGINNING)
+        kind = token.text.upper()
         if kind not in UNITS:
-            raise self._error(BEGINNING, word.at)
+            raise self._error(BEGINNING, token.at)
         return kind  # type: ignore[return-value]
 
     def _terms(self, asked: list[Any], event: dict[Any, Any]) -> None:
@@ -299,21 +299,21 @@ class _Reader:
             given[column.name] = self._value(column)
 
     def _column(self, taken: list[Any]) -> Column:
-        word = self._word("here a column is missing")
-        column = self.names.get(word.text)
+        token = self._token("here a column is missing")
+        column = self.names.get(token.text)
         if column is None:
-            near = nearest(word.text, list(self.names), "the columns are")
-            raise self._error(f"there is no column {word.text!r}; {near}", word.at)
+            near = nearest(token.text, list(self.names), "the columns are")
+            raise self._error(f"there is no column {token.text!r}; {near}", token.at)
         if column.name in taken:
-            raise self._error(f"column {word.text!r} stands here twice; name it once", word.at)
+            raise self._error(f"column {token.text!r} stands here twice; name it once", token.at)
         return column
 
     def _value(self, column: Column) -> Any:
-        word = self._word(f"here a category of {column.name!r} is missing")
-        found = _category(column, word)
+        token = self._token(f"here a category of {column.name!r} is missing")
+        found = _category(column, token)
         if found is None:
-            near = nearest(word.text, [str(value) for value in column.categories.tolist()], "its categories are")
-            raise self._error(f"column {column.name!r} has no category {word.text!r}; {near}", word.at)
+            near = nearest(token.text, [str(value) for value in column.categories.tolist()], "its categories are")
+            raise self._error(f"column {column.name!r} has no category {token.text!r}; {near}", token.at)
         return found
 
     # ---------------------------------------------------------- characters
@@ -341,7 +341,7 @@ class _Reader:
         if not self._take(sign):
             raise self._error(f"expected {sign!r} here, found {self._there()}" + (f"; {why}" if why else ""), self.at)
 
-    def _word(self, missing: str) -> Word:
+    def _token(self, missing: str) -> _Token:
         begin = self._skip()
         if self._peek() in QUOTES and self._peek():
             return self._quoted(begin)
@@ -350,13 +350,13 @@ class _Reader:
         text = self.text[begin : self.at].rstrip()
         if not text:
             raise self._error(f"{missing}, found {self._there()}", begin)
-        return Word(text, begin, False)
+        return _Token(text, begin, False)
 
     def _there(self) -> str:
         """The next sign, for a message."""
         return repr(self._peek()) if self._peek() else "the end"
 
-    def _quoted(self, begin: int) -> Word:
+    def _quoted(self, begin: int) -> _Token:
         quote, text = self.text[begin], ""
         self.at = begin + 1
         while True:
@@ -366,7 +366,7 @@ class _Reader:
             text += self.text[self.at : end]
             self.at = end + 1
             if self.text[self.at : self.at + 1] != quote:
-                return Word(text, begin, True)
+                return _Token(text, begin, True)
             text += quote
             self.at += 1
 
@@ -374,18 +374,18 @@ class _Reader:
         return QueryError(sentence, self.text, at)
 
 
-def _category(column: Column, word: Word) -> Any:
+def _category(column: Column, token: _Token) -> Any:
     """The category that a word means: spelled the same, the same truth value, or the same number."""
     values = column.categories.tolist()
     for value in values:
-        if str(value) == word.text:
+        if str(value) == token.text:
             return value
-    if word.quoted and column.categories.dtype.kind == "O":
+    if token.quoted and column.categories.dtype.kind == "O":
         return None
     if column.categories.dtype.kind == "b":
-        return {"true": True, "false": False}.get(word.text.lower())
+        return {"true": True, "false": False}.get(token.text.lower())
     try:
-        number = float(word.text)
+        number = float(token.text)
     except ValueError:
         return None
     if column.edges is not None:

@@ -5,10 +5,11 @@ Paper     Kargas, Sidiropoulos & Fu 2018, "Tensors, learning, and 'Kolmogorov ex
 Needs     the triples' joint decomposition is unique, which holds for F well above the categories of one column when
           there are many columns; every kept triple seen together often enough to be estimated
 Promises  exact marginals have the parameters as a global minimum, unique up to the order of classes; the objective
-          never rises. No promise that alternation finds the global minimum: several starts are tried
+          never rises. No promise that alternation finds the global minimum: several initialisations are tried
 Differs   the constrained least squares of a step are solved by accelerated projection onto simplices (paper: ADMM)
-          and taken back if they did not help, so every step is monotone; at most `MOST_TRIPLES` triples, spread
-          evenly over the columns (paper: all); a few short random starts, the best of which goes on (paper: one)
+          and taken back if they did not help, so every step is monotone; at most `MAX_TRIPLES` triples, spread
+          evenly over the columns (paper: all); a few short random initialisations, the best of which goes on (paper:
+          one)
 
 Symbols   paper   here       shape            meaning
           X_jkl   marginals  (I_j, I_k, I_l)  estimated distribution of three columns
@@ -30,14 +31,14 @@ from latentfit.core.simplex import project_to_simplex, simplex_least_squares
 from latentfit.core.table.table import Table
 from latentfit.tables.moments import Triples, choose_triples, count_table_triples
 
-MOST_TRIPLES = 500
+MAX_TRIPLES = 500
 """Triples used of a wide table: each of 30 columns then meets 50 pairs of others."""
-STARTS = 4
+N_INIT = 4
 """Random starts given a short run."""
 SHORT_SWEEPS = 20
 """Sweeps of a short run."""
 SETTLED = 1e-6
-"""Share by which the last sweep lowers the objective."""
+"""Fraction by which the last sweep lowers the objective."""
 INNER_STEPS = 25
 """Projected steps within one constrained least squares problem, which starts where the last sweep ended."""
 
@@ -118,13 +119,13 @@ def factor_ctd(
     n_components: int,
     *,
     rng: np.random.Generator,
-    n_starts: int = STARTS,
+    n_inits: int = N_INIT,
     max_iter: int = 300,
 ) -> Mixture:
-    """Latent classes of a table with gaps, from its triples; needs three columns seen together."""
-    counts = count_table_triples(table, choose_triples(table.n_columns, MOST_TRIPLES, rng))
+    """Latent classes of a table with missing values, from its triples; needs three columns seen together."""
+    counts = count_table_triples(table, choose_triples(table.n_columns, MAX_TRIPLES, rng))
     problem = CoupledTriples(*counts.frequencies(), table.first)
-    return decompose_triples(problem, n_components, rng=rng, n_starts=n_starts, max_iter=max_iter).mixture
+    return decompose_triples(problem, n_components, rng=rng, n_inits=n_inits, max_iter=max_iter).mixture
 
 
 def decompose_triples(
@@ -132,20 +133,20 @@ def decompose_triples(
     n_components: int,
     *,
     rng: np.random.Generator,
-    n_starts: int = STARTS,
+    n_inits: int = N_INIT,
     max_iter: int = 300,
 ) -> CtdFactors:
     """The best of a few short runs, continued until a sweep lowers the objective by less than a share `SETTLED`."""
-    starts = [_random_factors(problem.first, n_components, rng) for _ in range(n_starts)]
-    short = [alternate(problem, start, max_iter=min(SHORT_SWEEPS, max_iter), tol=SETTLED) for start in starts]
+    inits = [_random_factors(problem.first, n_components, rng) for _ in range(n_inits)]
+    short = [alternate(problem, init, max_iter=min(SHORT_SWEEPS, max_iter), tol=SETTLED) for init in inits]
     best = min(short, key=lambda run: run.path[-1])
     more = alternate(problem, best.mixture, max_iter=max_iter - len(best.path) + 1, tol=SETTLED)
     return CtdFactors(more.mixture, best.path + more.path[1:], more.converged)
 
 
-def alternate(problem: CoupledTriples, start: Mixture, *, max_iter: int, tol: float) -> CtdFactors:
+def alternate(problem: CoupledTriples, init: Mixture, *, max_iter: int, tol: float) -> CtdFactors:
     """Sweeps over A_1, …, A_N and λ, each an exact or at least improving constrained least squares step."""
-    mixture, path = start, [problem.objective(start)]
+    mixture, path = init, [problem.objective(init)]
     while len(path) <= max_iter:
         mixture, objective = _sweep(problem, mixture)
         path.append(min(objective, path[-1]))
