@@ -102,7 +102,7 @@ def test_kinship_is_that_of_the_pedigree(missing):
     assert pairs.pop((0, 66)) == pytest.approx(0.5, abs=0.02)
     assert np.mean(list(pairs.values())) == pytest.approx(0.25, abs=0.02)
     assert [len(family) for family in found.families()] == [6, 2]
-    assert found.n_copies == 1
+    assert found.n_duplicates == 1
 
 
 def test_copies_of_an_inbred_line_are_copies():

@@ -52,10 +52,10 @@ def test_bars_fill_every_row():
 @pytest.mark.parametrize(
     ("models", "options", "sentence"),
     [
-        ([], {}, "no model to draw"),
+        ([], {}, "models must hold at least one model"),
         (BernoulliMixture(), {}, "got BernoulliMixture; give a fitted Admixture"),
         ("two", {}, "fitted to other people"),
-        ("one", {"groups": ["x"]}, "1 groups for 30 people"),
+        ("one", {"groups": ["x"]}, r"one name per person \(30\), got 1"),
     ],
 )
 def test_what_cannot_be_drawn_gets_one_sentence(models, options, sentence):

@@ -101,7 +101,7 @@ def test_even_independent_switches_are_told(P, n, unseen):
 
 
 def test_shares_of_switches():
-    np.testing.assert_allclose(switches.switch_shares(params_of(independent(0.5, 0.2, 0.9))), [0.5, 0.2, 0.9])
+    np.testing.assert_allclose(switches.on_probabilities(params_of(independent(0.5, 0.2, 0.9))), [0.5, 0.2, 0.9])
 
 
 # --------------------------------------------------------------------- limits
@@ -354,7 +354,7 @@ def rivals(*us):
 
 
 def test_the_kind_of_rival_is_named():
-    tell = switches._tell_rival
+    tell = switches._report_rival
     assert tell(rivals((1, -1)), np.array([0.5, 0.99])).startswith("Switch 1 is always on")
     assert tell(rivals((1, -1)), np.array([0.5, 0.98])).startswith("The combination h0 − h1 is a switch too")
     three = rivals((1, 1, 0), (1, 0, 1), (0, 1, 1))

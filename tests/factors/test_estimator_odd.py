@@ -65,7 +65,7 @@ def test_people_without_a_call_that_matters_are_refused_and_equal_people_doubted
     rng = np.random.default_rng(0)
     calls = rng.binomial(2, rng.uniform(0.1, 0.9, (30, 50))).astype(float)
     calls[3] = np.nan
-    with pytest.raises(DataError, match="person 3 has no call at any SNP that shapes the fit"):
+    with pytest.raises(DataError, match="person 3 has no call at any SNP used by the fit"):
         Admixture(2).fit(np.c_[calls, np.zeros(30)])
     assert Admixture(2).fit(np.ones((10, 5), int)).report_.verdict != "trusted"
 
@@ -143,7 +143,7 @@ def test_everyone_has_a_name_of_their_own(tmp_path, capsys):
     path = tmp_path / "panel.csv"
     path.write_text("sample,rs1,rs2\nann,0,1\nbob,1,2\nann,2,0\n")
     assert main(["admixture", str(path), "--out", str(tmp_path / "out")]) == 3
-    assert "the person 'ann' stands in rows 1 and 3" in capsys.readouterr().err
+    assert "the person 'ann' is in rows 1 and 3" in capsys.readouterr().err
     path.write_text("sample,rs1,rs2\nann,0,1\n,1,2\n")
     assert main(["admixture", str(path), "--out", str(tmp_path / "out")]) == 3
     assert "the person in row 2 has no name" in capsys.readouterr().err

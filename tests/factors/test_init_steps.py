@@ -532,8 +532,8 @@ def test_independent_switches_of_exact_moments():
         times = round(100 * (p[0] if a else 1 - p[0]) * (p[1] if b else 1 - p[1]))
         rows += [a * W[0] + b * W[1]] * times
     found = factor_independent(np.array(rows), 2, 0.0, rng=np.random.default_rng(0))
-    order = np.argsort(found.share)
-    np.testing.assert_allclose(found.share[order], p, atol=1e-8)
+    order = np.argsort(found.probability)
+    np.testing.assert_allclose(found.probability[order], p, atol=1e-8)
     np.testing.assert_allclose(found.W[order], W, atol=1e-8)
     np.testing.assert_allclose(found.skew[order], (1 - 2 * p) / np.sqrt(p * (1 - p)), atol=1e-8)
     assert found.residual < 1e-8

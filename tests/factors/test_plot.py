@@ -63,7 +63,7 @@ def test_fractions_and_profiles(mixed, tmp_path):
     )
     model.save(tmp_path / "m.latent")
     again = load(tmp_path / "m.latent")
-    with pytest.raises(DataError, match="keeps no samples"):
+    with pytest.raises(DataError, match="a model file stores no samples"):
         plot_fractions(again)
     later = np.array([bar.get_height() for bar in plot_fractions(again, rows).patches]).reshape(3, 12)
     np.testing.assert_allclose(later, heights, atol=1e-9)

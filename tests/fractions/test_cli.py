@@ -75,7 +75,7 @@ def test_the_sum_of_fractions_may_be_left_open(files, capsys):
     notes = json.loads((folder / "open" / "summary.json").read_text())["notes"]
     assert any("sum to at most one" in note for note in notes)
     assert main([*arguments, "--out", str(folder / "blind")]) == 2
-    assert "was asked of a blind fit" in capsys.readouterr().err
+    assert "constraint must be 'sum_to_one' without a reference" in capsys.readouterr().err
 
 
 def test_blind_and_its_profiles_as_a_reference(files, capsys):

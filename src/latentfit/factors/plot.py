@@ -1,4 +1,4 @@
-"""Pictures of hidden switches: what they add, how often they are on, and how candidates for them were chosen."""
+"""Plots of binary latent factors: what they add, how often they are on, and how candidates for them were chosen."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plot_weights(model: BinaryFactors, *, ax: Any = None) -> Any:
 
 
 def plot_switches(model: BinaryFactors, *, ax: Any = None) -> Any:
-    """Bars: the share of rows in which each switch is on.
+    """Bars: the proportion of rows in which each switch is on.
 
     Examples
     --------
@@ -73,14 +73,14 @@ def plot_switches(model: BinaryFactors, *, ax: Any = None) -> Any:
     ax.set_xticks(range(model.n_components_))
     ax.set_ylim(0, 1)
     ax.set_xlabel("switch")
-    ax.set_ylabel("share of rows in which it is on")
+    ax.set_ylabel("proportion of rows in which it is on")
     return ax
 
 
 def plot_candidates(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Scores of the candidates that the search found, best first: chosen ones dark, rejected ones pale.
 
-    A switch explains its values as two bumps, so a chosen one belongs below the level that chance makes.
+    A switch explains its values as two bumps, so a chosen one belongs below the null level.
 
     Examples
     --------
@@ -94,7 +94,9 @@ def plot_candidates(model: BinaryFactors, *, ax: Any = None) -> Any:
     check_drawable(model, BinaryFactors)
     found = candidate_scores(model)
     if found is None:
-        raise DataError("the model keeps no scores of candidates: its search has none, or its file is old; fit again")
+        raise DataError(
+            "the model has no scores of candidates: its search makes none, or its file is old; fit the model again"
+        )
     ax = new_axes(6.0, 3.5) if ax is None else ax
     ranked = ranked_scores(found)
     for chosen, colour, label in ((True, STRONG, "chosen"), (False, PALE, "rejected")):

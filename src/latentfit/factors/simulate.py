@@ -1,4 +1,4 @@
-"""Sums of hidden switches: Section 5.1 of "Learning Binary Latent Variable Models: A Tensor Eigenpair Approach"."""
+"""Binary latent factors: Section 5.1 of "Learning Binary Latent Variable Models: A Tensor Eigenpair Approach"."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def binary_factors(
     """
     if min(n, m, d) < 1 or not 0 <= sigma < np.inf:
         raise DataError(
-            f"n={n}, m={m}, d={d}, sigma={sigma}; give at least one row, feature and switch, and a noise of 0 or more"
+            f"n, m and d must be at least 1 and sigma >= 0, got n={n}, m={m}, d={d}, sigma={sigma}; give such numbers"
         )
     rng = np.random.default_rng(random_state)
     W = draw_weights(d, m, rng)

@@ -83,7 +83,7 @@ def sample_fractions(model: MixtureFractions, samples: Any = None) -> tuple[Floa
         names = getattr(samples, "row_names", None) or range(1, len(shares) + 1)
         return shares, [str(name) for name in names]
     if not hasattr(model, "fractions_"):
-        raise DataError("a model from a file keeps no samples; give some to draw")
+        raise DataError("a model file stores no samples; give samples to draw")
     return model.fractions_, [str(name) for name in model.samples_.tolist()]
 
 
