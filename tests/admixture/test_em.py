@@ -31,7 +31,7 @@ def numbered(monkeypatch, losses, most=9):
     return found.chosen, seen
 
 
-def test_parts_are_walked_until_two_numbers_were_no_better(monkeypatch):
+def test_numbers_of_parts_are_tried_until_two_were_no_better(monkeypatch):
     assert numbered(monkeypatch, [[9, 9], [5, 5], [5, 5], [5, 5], [0, 0]]) == (2, [1, 2, 3, 4])
     assert numbered(monkeypatch, [[9, 9], [9, 9], [5, 5], [5, 5], [5, 5], [0, 0]]) == (3, [1, 2, 3, 4, 5])
     assert numbered(monkeypatch, [[9, 9], [5, 5], [4, 4]], most=2) == (2, [1, 2])
@@ -71,7 +71,7 @@ def test_the_likelihood_of_residual_squares():
     assert left == pytest.approx(0.0625 + 0.25)
 
 
-def test_named_starts_of_parts(monkeypatch):
+def test_named_initialisations_of_parts(monkeypatch):
     steps = parts.FractionSteps.of(UnitValues(np.random.default_rng(0).random((6, 5)), None))
     monkeypatch.setattr(parts, "tensor_fractions", lambda data, n, rng: np.full((6, n), 1 / n))
 
@@ -101,7 +101,7 @@ def genotypes_of(calls):
     return Genotypes(calls, np.arange(calls.shape[1]), np.arange(calls.shape[0]))
 
 
-def test_populations_are_walked_until_two_more_bring_nothing(monkeypatch):
+def test_numbers_of_populations_are_tried_until_two_more_bring_nothing(monkeypatch):
     def walk(values, most=9):
         # two SNPs a fold, half a nat apart
         monkeypatch.setattr(
@@ -143,7 +143,7 @@ def test_a_fifth_of_the_calls_is_hidden():
     assert (fold.shown.calls == fold.whole.calls)[there].all()
 
 
-def test_too_few_calls_are_told():
+def test_too_few_calls_for_cross_validation_raise_an_error():
     with pytest.raises(DataError, match="are too few to find the number of populations"):
         choose_populations.choose_populations(
             genotypes_of(np.zeros((3, 4), np.uint8)), most=3, likelihood=False, tol=1e-3, seed=0
@@ -168,7 +168,7 @@ def test_a_newton_step_of_people_solves_their_quadratic_models():
     assert steps.n_cells == 150
 
 
-def test_proportions_and_frequencies_are_where_no_nudge_climbs():
+def test_no_small_change_of_proportions_or_frequencies_raises_the_likelihood():
     calls = calls_of(40, 5, seed=4)
     calls[0, 0] = 3
     often = np.random.default_rng(5).uniform(0.1, 0.9, (40, 2))

@@ -60,7 +60,7 @@ def test_shuffling_people_and_snps_shuffles_the_answer_to_the_bit(refine):
 
 @pytest.mark.parametrize("refine", [True, False])
 @pytest.mark.parametrize("init", ["als", "tensor"])
-def test_transform_is_the_fit_and_knows_no_company(refine, init):
+def test_transform_equals_the_fit_and_does_not_depend_on_other_people(refine, init):
     counts, _, _ = world(missing=0.1)
     model = Admixture(3, refine=refine, init=init).fit(counts)
     assert np.array_equal(model.transform(counts), model.ancestry_)
@@ -85,7 +85,7 @@ def test_proportions_are_the_maximum_given_the_frequencies():
 
 
 @pytest.mark.parametrize("accelerate", [True, False])
-def test_no_step_of_the_climb_goes_downhill(accelerate):
+def test_no_em_step_lowers_the_likelihood(accelerate):
     counts, _, _ = world(missing=0.2)
     genotypes = read_genotypes(counts)
     rng = np.random.default_rng(3)
@@ -141,7 +141,7 @@ def test_rare_and_constant_snps_are_left_out_of_the_fit_only():
     assert "left out" in str(model.report_)
 
 
-def test_a_snp_without_calls_is_told_and_changes_nothing():
+def test_a_snp_without_calls_is_warned_of_and_changes_nothing():
     counts, _, _ = world()
     gapped = np.column_stack([counts, np.full(120, np.nan)])
     with pytest.warns(DataWarning, match="1 SNPs have no call at all, for example 600"):

@@ -56,7 +56,7 @@ def exact_space(seed=0, n_snps=30, n_people=9, K=3):
 
 
 @pytest.mark.parametrize("fills", [1, 2])
-def test_blocks_are_halves_less_the_mean_and_gaps_are_what_the_subspace_says(monkeypatch, fills):
+def test_blocks_are_halves_less_the_mean_and_missing_calls_come_from_the_subspace(monkeypatch, fills):
     calls, means = panel(1, 11, 8, missing=0.3)
     span = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 2)))[0]
     monkeypatch.setattr(genotypes, "BLOCK", 4)
@@ -141,7 +141,7 @@ def test_a_population_without_people_keeps_its_frequencies():
     np.testing.assert_allclose(found, np.column_stack([np.full(4, 0.5), np.full(4, 0.3)]))
 
 
-def test_the_alternation_counts_its_steps_and_says_whether_it_stands():
+def test_the_alternation_counts_its_steps_and_says_whether_it_converged():
     _, _, space = exact_space(3)
     means = np.full(30, 0.5)
     start = np.random.default_rng(2).dirichlet(np.ones(3), 9)
@@ -252,7 +252,7 @@ def test_few_subsets_are_all_tried(monkeypatch):
     assert choose_subset(5, 2, value, lambda order: order, np.random.default_rng(0)).tolist() == [2, 4]
 
 
-def test_swaps_climb_from_every_start_and_the_best_end_is_kept(monkeypatch):
+def test_swaps_improve_every_initial_set_and_the_best_result_is_taken(monkeypatch):
     monkeypatch.setattr(admixture_tensor, "EXHAUSTIVE", 9)
     starts, ends = [], {(0, 1): 1.0, (3, 4): 5.0}
 
@@ -271,7 +271,7 @@ def test_swaps_climb_from_every_start_and_the_best_end_is_kept(monkeypatch):
     assert starts[1] != starts[0]
 
 
-def test_starts_that_are_not_independent_are_passed_over(monkeypatch):
+def test_initial_sets_that_are_not_independent_are_skipped(monkeypatch):
     monkeypatch.setattr(admixture_tensor, "EXHAUSTIVE", 0)
     found = choose_subset(4, 2, lambda chosen: 1.0, lambda order: order[:1], np.random.default_rng(0))
     assert found.tolist() == [0, 1]
@@ -370,7 +370,7 @@ def test_distinct_moments_have_the_mean_over_all_blocks():
 # ------------------------------------------------------------------ mixtures of parts
 
 
-def test_shares_know_their_gaps():
+def test_unit_values_know_their_missing_cells():
     values = np.array([[0.2, np.nan, 0.6], [0.4, np.nan, np.nan]])
     data = UnitValues.of(values)
     assert data.n_cells == 3
@@ -388,7 +388,7 @@ def test_shares_know_their_gaps():
     assert whole.filled() is whole.values
 
 
-def test_samples_with_and_without_gaps_are_answered_apart():
+def test_samples_with_and_without_missing_values_are_solved_separately():
     rng = np.random.default_rng(3)
     profiles, W = rng.random((3, 20)), rng.dirichlet(np.ones(3), 4)
     X = W @ profiles
@@ -430,7 +430,7 @@ def test_least_squares_in_blocks_of_rows_are_the_same(monkeypatch, own):
         np.testing.assert_array_equal(one, two)
 
 
-def test_the_middle_of_the_box_is_where_it_begins(monkeypatch):
+def test_box_least_squares_starts_in_the_middle_of_the_box(monkeypatch):
     seen = []
     real = simplex_ls._solve_block
     monkeypatch.setattr(simplex_ls, "_solve_block", lambda *args: seen.append(args[2]) or real(*args))

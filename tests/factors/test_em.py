@@ -116,7 +116,7 @@ def test_merge_keeps_one_of_each():
     assert merge(y, np.array([0.2, 0.1, 0.0, 0.3, 0.0])).tolist() == [2, 4, 1]  # two pairs close together stay two
 
 
-def test_scores_equal_the_twin():
+def test_scores_equal_the_reference_implementation():
     data = binary_factors(400, m=6, d=3, sigma=0.4, random_state=3)
     whitening = whiten(spectrum(data.X), 3, 0.16)
     Z = project(data.X, whitening.K)
@@ -130,7 +130,7 @@ def test_scores_equal_the_twin():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_algorithms_equal_the_twin(seed):
+def test_algorithms_equal_the_reference_implementation(seed):
     for sigma in (0.0, 0.2):
         data = binary_factors(3000, m=7, d=3, sigma=sigma, random_state=seed)
         start = spectral_init(data.X, 3, sigma=sigma, search="newton", rng=0)
@@ -153,7 +153,7 @@ def random_params(d, q, seed, sigma2=0.3):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
-def test_sums_over_states_equal_the_twin(d):
+def test_sums_over_states_equal_the_reference_implementation(d):
     params, rng = random_params(d, 6, d)
     X = rng.standard_normal((9, 6)) * 2
     logs = np.array([twin.state_weights(x, params.W, params.log_prior, params.sigma2) for x in X])
@@ -212,14 +212,14 @@ def test_m_step_is_the_maximum():
     assert expected(best.W, best.sigma2 * 0.99) <= top
 
 
-def test_weighted_least_squares_equals_the_twin():
+def test_weighted_least_squares_equals_the_reference_implementation():
     data = binary_factors(60, m=5, d=3, sigma=0.5, random_state=4)
     start = data.W + 0.1
     expected = twin.weighted_least_squares(data.X, start, 0.5)
     np.testing.assert_allclose(weighted_least_squares(data.X, start, 0.5), expected, atol=1e-9)
 
 
-def test_alternating_least_squares_stands_still_at_the_truth_and_oracle_is_least_squares():
+def test_alternating_least_squares_converges_at_the_truth_and_oracle_is_least_squares():
     data = binary_factors(800, m=10, d=3, sigma=0.0, random_state=6)
     W, h, *_ = alternating_least_squares(data.X, data.h)
     np.testing.assert_allclose(W, data.W, atol=1e-8)

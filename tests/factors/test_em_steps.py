@@ -283,14 +283,14 @@ def test_posteriors_are_the_same_by_either_sum(monkeypatch, sigma2):
         np.testing.assert_allclose(posterior(X, params)[0], want[0], atol=1e-8)
 
 
-def test_first_centres_are_rounded_unmixed_values():
+def test_initial_centres_are_rounded_unmixed_values():
     W = np.array([[2.0, 0.0], [1.0, 1.0]])
     h = np.array([[0.4, 0.6], [0.51, 0.49], [1.3, 0.9], [-0.2, 0.1]])
     beta = (h @ W) @ W.T / 0.3
     assert initial_centres(beta, W @ W.T, 0.3).tolist() == [2, 1, 3, 0]
 
 
-def test_the_climb_is_in_the_plane_and_then_one_step_at_least_out_of_it(monkeypatch):
+def test_em_runs_in_the_plane_and_then_at_least_one_step_in_the_full_space(monkeypatch):
     rng = np.random.default_rng(0)
     X = (rng.random((40, 2)) < 0.5) @ rng.normal(size=(2, 5)) + 0.1 * rng.normal(size=(40, 5))
     start = initial_params(rng.normal(size=(2, 5)), np.full(2, 0.5), 0.5)
@@ -355,7 +355,7 @@ def test_the_baseline_takes_its_place_and_others_are_on_in_at_most_half_of_the_r
 
 
 @pytest.mark.parametrize(("loss", "taken"), [(0.99, True), (1.01, False)])
-def test_a_baseline_may_cost_a_thousandth_of_a_nat_a_row(monkeypatch, loss, taken):
+def test_a_baseline_may_cost_a_thousandth_of_a_nat_per_row(monkeypatch, loss, taken):
     X = np.ones((1000, 2))
     params = SwitchParams(np.array([[1.0, 2.0], [3.0, 5.0]]), law(2, s10=0.4, s11=0.6), 0.1)
     old = EMResult(params, None, -50.0, -50.0, 3, True, [])
@@ -387,7 +387,7 @@ def test_appendix_k_with_all_states_weighs_rows_by_their_likelihoods():
     assert np.isfinite(weighted_least_squares(X, W, 0.0)).all()
 
 
-def test_appendix_l_stops_when_switches_stand_still_or_after_its_passes():
+def test_appendix_l_stops_when_switches_no_longer_change_or_after_max_iter():
     rng = np.random.default_rng(1)
     W = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
     h = bits(rng.integers(0, 4, 30), 2)
@@ -480,7 +480,7 @@ def start_of(scores, chosen, filter_="ks", n_scored=400, y=None, d=2):
     return SimpleNamespace(candidates=found, whitening=SimpleNamespace(d=d))
 
 
-def test_a_chosen_score_is_doubtful_a_quarter_above_its_null_level():
+def test_a_chosen_score_is_ambiguous_a_quarter_above_its_null_level():
     limit = 1.25 * switch_race.KS_NULL / 20
     assert not ambiguous(start_of([0.01, 0.99 * limit, 9.0], [0, 1]))
     assert ambiguous(start_of([0.01, 1.01 * limit, 9.0], [0, 1]))
@@ -521,7 +521,7 @@ def race(monkeypatch, *, sigma2=1.0, noise_free=False, exclusive=False, picks=3,
     return params, note
 
 
-def test_picks_race_only_where_noise_blurs_the_scores(monkeypatch):
+def test_several_picks_are_compared_only_where_noise_blurs_the_scores(monkeypatch):
     params, note = race(monkeypatch, sigma2=0.0901)
     assert "3 sets of candidates were compared on 30 rows, another than the greedy one" in note
     np.testing.assert_allclose(np.exp(params.log_prior[0]), 0.64**2)  # shares of .6²

@@ -125,7 +125,7 @@ def test_convention_keeps_the_likelihood():
 
 @settings(max_examples=25)
 @given(st.integers(1, 4), st.integers(0, 2**20), st.sampled_from([0.0, 0.05, 0.3, 1.0]))
-def test_em_never_falls(d, seed, sigma):
+def test_em_never_lowers_the_objective(d, seed, sigma):
     data = binary_factors(200, m=d + 3, d=d, sigma=sigma, random_state=seed)
     rng = np.random.default_rng(seed)
     start = initial_params(data.W + 0.5 * rng.standard_normal(data.W.shape), np.full(d, 0.4), sigma**2 + 0.1)
@@ -136,7 +136,7 @@ def test_em_never_falls(d, seed, sigma):
 
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("sigma", [0.1, 0.3, 1.0])
-def test_em_with_known_noise_keeps_it_and_never_falls(sigma, accelerate):
+def test_em_with_known_noise_holds_it_fixed_and_never_lowers_the_objective(sigma, accelerate):
     data = binary_factors(400, m=8, d=3, sigma=0.3, random_state=1)
     start = initial_params(data.W + 0.3, np.full(3, 0.4), 0.5)
     found = refine_switches(data.X, start, noise=sigma, max_iter=40, tol=0.0, accelerate=accelerate)
@@ -146,7 +146,7 @@ def test_em_with_known_noise_keeps_it_and_never_falls(sigma, accelerate):
 
 
 @pytest.mark.parametrize("refine", ["em", "wls", "als", None])
-def test_noise_that_is_given_is_kept(refine):
+def test_given_noise_is_held_fixed(refine):
     data = binary_factors(3000, m=12, d=3, sigma=0.1, random_state=2)
     models = {noise: BinaryFactors(3, refine=refine, noise=noise).fit(data.X) for noise in (None, 0.1, 0.3)}
     assert models[None].noise_ == pytest.approx(0.1, abs=0.02)
@@ -164,7 +164,7 @@ def test_the_number_of_switches_is_judged_by_the_noise_that_is_given():
 
 
 @pytest.mark.parametrize("radius", ["near2", "near3"])
-def test_em_over_near_states_never_falls(radius):
+def test_em_over_near_states_never_lowers_the_objective(radius):
     data = binary_factors(400, m=15, d=6, sigma=0.5, random_state=4)
     rng = np.random.default_rng(0)
     steps = SwitchSteps(data.X, float((data.X**2).sum()), 15, radius)
@@ -198,14 +198,14 @@ def test_permutations_permute_the_answer():
     np.testing.assert_allclose(two.transform(data.X[:, features]), one.transform(data.X), atol=1e-6)
 
 
-def test_scale_scales():
+def test_weights_scale_with_the_data():
     data = binary_factors(1500, m=10, d=3, sigma=0.2, random_state=7)
     one, two = BinaryFactors(3).fit(data.X), BinaryFactors(3).fit(1000 * data.X)
     np.testing.assert_allclose(two.components_, 1000 * one.components_, rtol=1e-5, atol=1e-3)
     assert two.noise_ == pytest.approx(1000 * one.noise_, rel=1e-6)
 
 
-def test_alone_or_in_a_batch():
+def test_a_row_alone_or_in_a_batch_gets_the_same_result():
     data = binary_factors(700, m=8, d=4, sigma=0.3, random_state=1)
     model = BinaryFactors(4).fit(data.X)
     together, hard = model.transform(data.X), model.predict(data.X)
@@ -353,7 +353,7 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path, part, change):
         latentfit.load(tmp_path / "bad.latent")
 
 
-def test_a_feature_that_counts_the_rows_is_told_at_the_line_of_the_fit():
+def test_the_warning_of_a_feature_that_counts_the_rows_points_at_the_line_of_the_fit():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40), "row": np.arange(40)})
     with pytest.warns(DataWarning, match="feature 'row' counts the rows, so it identifies rows") as told:

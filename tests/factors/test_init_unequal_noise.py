@@ -56,7 +56,7 @@ def test_more_switches_than_are_looked_for_are_named_as_the_reason():
         BinaryFactors(feature_noise="unequal").fit(X)
 
 
-def test_the_default_says_what_would_serve():
+def test_the_verdict_of_equal_noise_suggests_unequal_noise():
     _, X = noisy()
     report = BinaryFactors().fit(X).report_
     assert report.verdict != "trusted"
@@ -100,7 +100,7 @@ def test_variances_are_a_fixed_point_of_the_likelihood():
     assert not determined(12, 8)
 
 
-def test_what_cannot_be_told_gets_one_sentence():
+def test_noise_that_cannot_be_estimated_raises_an_error():
     _, X = noisy()
     with pytest.raises(NotIdentifiableError, match="each of 20 features cannot be estimated beside 15 switches"):
         BinaryFactors(15, feature_noise="unequal").fit(X)

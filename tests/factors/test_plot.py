@@ -42,7 +42,7 @@ def test_weights_probabilities_and_candidates(switches, tmp_path):
     assert plot_candidates(switches, ax=drawn) is drawn
 
 
-def test_few_of_many_features():
+def test_plots_show_the_most_moved_of_many_features():
     weights = np.zeros((2, 500))
     weights[0, 400], weights[1, 3] = 1.0, -2.0
     shown = moved_features(weights, 2)

@@ -85,7 +85,7 @@ def test_number_of_switches_is_found(sigma):
     assert np.mean(np.array(found) == 6) >= 0.95
 
 
-def test_pure_noise_has_one_switch_and_a_doubt():
+def test_pure_noise_has_one_switch_and_a_caution():
     X = np.random.default_rng(0).standard_normal((2000, 10))
     model = BinaryFactors().fit(X)
     assert model.n_components_ == 1

@@ -61,7 +61,7 @@ def test_one_step_and_its_objective(missing):
     np.testing.assert_allclose(again.profiles, profiles_of(steps.turned, sums.fractions), atol=1e-9)
 
 
-def test_the_path_never_falls_whatever_the_start():
+def test_the_objective_path_never_falls_whatever_the_initialisation():
     for seed in range(6):
         X, _, _ = mixed(seed, missing=0.1 * (seed % 2), noise=0.1)
         steps = FractionSteps.of(UnitValues.of(X))

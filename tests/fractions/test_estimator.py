@@ -172,7 +172,7 @@ def test_profiles_serve_as_a_reference():
     np.testing.assert_allclose(again.fractions_, blind.fractions_, atol=1e-12)
 
 
-def test_verdicts():
+def test_verdicts_of_fractions():
     values, reference, _ = frames()
     assert MixtureFractions(reference=reference).fit(values).report_.verdict == "trusted"
     twin = reference.assign(copy=reference["B"])
@@ -237,14 +237,14 @@ def test_more_parts_than_samples_or_names_that_do_not_meet():
         read_named_matrix(pa.table({"sample": ["a", "b"]}))
 
 
-def test_numbers_spelled_in_words_and_truth_values_are_numbers():
+def test_numbers_spelled_as_text_and_booleans_are_numbers():
     matrix = read_named_matrix(pa.table({"id": ["a", "b"], "x": ["0.25", None], "y": [True, False], "z": [0, 1]}))
     assert matrix.row_names == ("a", "b")
     np.testing.assert_array_equal(matrix.values, [[0.25, 1, 0], [np.nan, 0, 1]])
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_tensor_start_is_one_start_like_the_others():
+def test_the_tensor_initialisation_is_one_like_the_others():
     X, _, _ = mixed(3, n=14, m=120)
     model = MixtureFractions(3, init="tensor", n_init=1).fit(X)
     assert any("the best of 1 initialisations was tensor" in note for note in model.report_.notes)
@@ -255,7 +255,7 @@ def test_the_tensor_start_is_one_start_like_the_others():
     assert rough.log_likelihood_ < model.log_likelihood_
 
 
-def test_the_smallest_data():
+def test_the_smallest_data_can_be_fitted():
     one = MixtureFractions().fit([[0.2, 0.4, 0.9]])
     assert one.fractions_.tolist() == [[1.0]]
     np.testing.assert_allclose(one.profiles_, [[0.2, 0.4, 0.9]], atol=1e-9)
@@ -268,7 +268,7 @@ def test_the_smallest_data():
     assert constant.n_components_ == 1
 
 
-def test_limits_are_told():
+def test_a_fit_that_reaches_max_iter_warns():
     from sklearn.exceptions import ConvergenceWarning
 
     X, _, _ = mixed()
@@ -305,7 +305,7 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path):
             load(path)
 
 
-def test_a_constraint_that_cannot_be_gets_one_sentence():
+def test_an_impossible_constraint_raises_an_error():
     X, _, H = mixed()
     with pytest.raises(DataError, match=r"constraint must be one of 'sum_to_one'.*, got 'free'"):
         MixtureFractions(reference=H.T, constraint="free").fit(X)
@@ -320,7 +320,7 @@ def four_parts(seed, n=60, m=300, alpha=0.5):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fewer_parts_than_there_are_are_not_trusted(seed):
+def test_too_few_parts_are_not_trusted(seed):
     rng, profiles, shares = four_parts(seed)
     values = np.clip(shares @ profiles + 0.02 * rng.normal(size=(60, 300)), 0, 1)
     for K in (1, 2, 3):

@@ -26,9 +26,16 @@ def plot_ancestry(models: Any, *, groups: Any = None, axes: Any = None) -> Any:
 
     Parameters
     ----------
-    models : a fitted `latentfit.Admixture`, or several that were fitted to the same people
-    groups : names, one per person, written below their stretch of bars; None for none
-    axes : as many matplotlib axes as models, or None; they are returned as a list
+    models : latentfit.Admixture, or a sequence of them
+        Fitted models of the same people.
+    groups : array-like of shape (n_people,), optional
+        Names of groups, written below their people.
+    axes : sequence of matplotlib.axes.Axes, optional
+        One per model; new ones by default.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
 
     Examples
     --------

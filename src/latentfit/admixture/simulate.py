@@ -35,7 +35,7 @@ Seed = int | np.random.Generator | None
 SPLIT_GENERATIONS = 4_000.0
 POPULATION_SIZE = 10_000.0
 RATE = 1e-8
-"""Mutations and recombinations a base pair and generation."""
+"""Mutations and recombinations per base pair and generation."""
 PIECE = 1e7
 """Base pairs simulated at a time: msprime's time grows with the square of them, and linkage ends long before."""
 MORGAN = 1e8
@@ -49,6 +49,19 @@ RAREST = 0.05
 @dataclass(frozen=True)
 class AdmixedGenotypes:
     """Allele counts with what made them.
+
+    Attributes
+    ----------
+    genotypes : ndarray of int8 of shape (n_people, n_snps)
+        Allele counts 0, 1, 2; -1 is missing.
+    proportions : ndarray of shape (n_people, n_populations)
+        Fraction of the genome that came from each population.
+    nominal : ndarray of shape (n_people, n_populations)
+        The Dirichlet draw behind `proportions`.
+    frequencies : ndarray of shape (n_snps, n_populations)
+        Allele frequencies among the ancestral chromosomes.
+    positions : ndarray of shape (n_snps,)
+        Positions in base pairs.
 
     Examples
     --------
@@ -82,21 +95,31 @@ def admixture(
 
     Parameters
     ----------
-    n_snps : int or None
+    n_samples : int, default=50
+        Number of people.
+    n_populations : int, default=3
+        Number of ancestral populations.
+    n_snps : int or None, default=10000
         Number of SNPs. Of a coalescent so many are drawn of those with both alleles among the people (None keeps all);
         without one every SNP drawn is kept, so that a few may have one allele only.
-    alpha : float
+    alpha : float, default=1.0
         Dirichlet parameter: 0.1 makes nearly unmixed people, 10 people who are all mixed alike.
-    coalescent : bool
+    coalescent : bool, default=False
         Ancestral chromosomes from msprime (linked SNPs, real frequency spectrum) instead of one SNP at a time.
-    fst : float
+    fst : float, default=0.18
         How far apart the populations are, without msprime.
-    length : float
+    length : float, default=250e6
         Base pairs of the chromosome.
-    n_chromosomes : int
+    n_chromosomes : int, default=40
         Ancestral chromosomes per population; an even number with msprime, which simulates people.
-    missing : float
+    missing : float, default=0.0
         Fraction of the genotypes hidden.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    AdmixedGenotypes
 
     Examples
     --------

@@ -30,6 +30,17 @@ class CandidateScores(NamedTuple):
 def plot_weights(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Heat map of switches × features: what a switch adds, red or blue; at most 60 features, the most moved first.
 
+    Parameters
+    ----------
+    model : latentfit.BinaryFactors
+        A fitted model.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
     Examples
     --------
     >>> import latentfit
@@ -58,6 +69,17 @@ def plot_weights(model: BinaryFactors, *, ax: Any = None) -> Any:
 def plot_switches(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Bars: the proportion of rows in which each switch is on.
 
+    Parameters
+    ----------
+    model : latentfit.BinaryFactors
+        A fitted model.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
     Examples
     --------
     >>> import latentfit
@@ -81,6 +103,17 @@ def plot_candidates(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Scores of the candidates that the search found, best first: chosen ones dark, rejected ones pale.
 
     A switch explains its values as two bumps, so a chosen one belongs below the null level.
+
+    Parameters
+    ----------
+    model : latentfit.BinaryFactors
+        A fitted model.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------

@@ -25,6 +25,17 @@ THRESHOLD = 0.5
 class SwitchedRows:
     """Rows X (n, m) = h W + σ ξ with what made them.
 
+    Attributes
+    ----------
+    X : ndarray of shape (n, m)
+        The rows.
+    W : ndarray of shape (d, m)
+        What each switch adds.
+    h : ndarray of int of shape (n, d)
+        Which switches are on.
+    sigma : float
+        Standard deviation of the noise.
+
     Examples
     --------
     >>> from latentfit.simulate import binary_factors
@@ -50,6 +61,23 @@ def binary_factors(
 
     Each feature's weights (a column of W) are even on the unit sphere of ℝᵈ. The switches are a rounded Gaussian:
     r ~ N(a, R), h = 1[r > ½], with aᵢ even on (.2, .4) and R = Q diag(u) Qᵀ, Q a random rotation, uᵢ even on (0, 1).
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    m : int, default=30
+        Number of features.
+    d : int, default=6
+        Number of switches.
+    sigma : float, default=0.4
+        Standard deviation of the noise.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    SwitchedRows
 
     Examples
     --------

@@ -229,7 +229,19 @@ def _hashes(numbers: NDArray[np.int64]) -> Floats:
 
 
 def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
-    """Genotypes from whatever holds them: `Genotypes` itself, a frame or a matrix (person, SNP)."""
+    """Genotypes from a frame or a matrix.
+
+    Parameters
+    ----------
+    data : Genotypes, or frame or array-like of shape (n_people, n_snps)
+        Allele counts 0, 1, 2; NaN, null or -1 marks a missing call.
+    samples : sequence of str, optional
+        Names of the people; by default the index of a pandas frame, or 0, 1, …
+
+    Returns
+    -------
+    Genotypes
+    """
     if isinstance(data, Genotypes):
         return data
     frame = as_frame(data)
@@ -252,7 +264,18 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
 def read_bed(path: str | os.PathLike[str], *, threads: int = 1, autosomes: bool = True) -> Genotypes:
     """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`.
 
-    SNPs of sex chromosomes and mitochondria are left out, with a note, unless ``autosomes=False``.
+    Parameters
+    ----------
+    path : path
+        The `.bed` file; its `.bim` and `.fam` are beside it.
+    threads : int, default=1
+        Number of threads.
+    autosomes : bool, default=True
+        Leave out SNPs of sex chromosomes and mitochondria, with a note.
+
+    Returns
+    -------
+    Genotypes
     """
     found = stream_plink(path, threads, autosomes=autosomes)
     (calls,) = found.blocks
