@@ -50,7 +50,7 @@ def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
     from latentfit.core.matrix import AnyMatrix, store_scan
     from latentfit.engine.limits import one_blas_thread
     from latentfit.engine.passes import passes_for
-    from latentfit.factors.em.steps import SwitchSteps, first_params, squares_of
+    from latentfit.factors.em.steps import SwitchSteps, initial_params, squares_of
     from latentfit.io.scan import scan
 
     before, begin = peak(), time.perf_counter()
@@ -61,7 +61,7 @@ def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
     passes = passes_for(rows, "dask" if kind == "dask" else "auto", 0)
     with one_blas_thread():
         weights = np.random.default_rng(1).standard_normal((SWITCHES, FEATURES))
-        start = first_params(weights, np.full(SWITCHES, 0.4), 0.2)
+        start = initial_params(weights, np.full(SWITCHES, 0.4), 0.2)
         steps = SwitchSteps(passes, squares_of(passes), FEATURES, "all")
         return repeated(lambda: steps.e_step(start).log_likelihood, peak, before)
 

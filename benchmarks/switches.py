@@ -23,11 +23,11 @@ import numpy as np
 from latentfit import BinaryFactors
 from latentfit.core.tensor.binary import choose_all, weights_of
 from latentfit.core.tensor.eigenpairs import newton, sphere
-from latentfit.core.tensor.init import estimate_number, spectral_start
+from latentfit.core.tensor.init import estimate_n_switches, spectral_init
 from latentfit.core.tensor.whitened import spectrum, whitened_tensor
 from latentfit.engine.limits import one_blas_thread
 from latentfit.factors.em.least_squares import oracle
-from latentfit.factors.em.steps import first_params, refine_switches
+from latentfit.factors.em.steps import initial_params, refine_switches
 from latentfit.simulate import binary_factors
 from reproduction.switches_methods import squared_error as error
 
@@ -48,7 +48,7 @@ def recovery(rows: int, switches: int, noises: list[float], repeats: int) -> Non
             begin = time.process_time()
             model = BinaryFactors(switches).fit(data.X)
             seconds.append(time.process_time() - begin)
-            truth = refine_switches(data.X, first_params(data.W, data.h.mean(axis=0), noise**2))
+            truth = refine_switches(data.X, initial_params(data.W, data.h.mean(axis=0), noise**2))
             best.append(error(data.W, oracle(data.X, data.h)))
             ours.append(error(data.W, model.components_))
             gap.append(model.log_likelihood_ - truth.log_likelihood)
@@ -69,7 +69,7 @@ def number(repeats: int) -> None:
         found = []
         for repeat in range(repeats):
             data = binary_factors(rows, FEATURES, switches, noise, FIRST_SEED + repeat)
-            found.append(estimate_number(spectrum(data.X), 12).d)
+            found.append(estimate_n_switches(spectrum(data.X), 12).d)
         shares = [np.mean(np.array(found) == switches), np.mean(np.array(found) < switches)]
         shares.append(1 - sum(shares))
         print(f"| {switches} | {rows} | {noise} | {' | '.join(f'{s:.2f}' for s in shares)} |", flush=True)
@@ -100,10 +100,10 @@ def candidates(rows: int, switches: int, noise: float, repeats: int) -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for repeat in range(repeats):
         data = binary_factors(rows, FEATURES, switches, noise, FIRST_SEED + repeat)
-        paper = spectral_start(data.X, switches, sigma=noise, search="newton", rng=repeat)
+        paper = spectral_init(data.X, switches, sigma=noise, search="newton", rng=repeat)
         if error(data.W, paper.W) < 0.01:
             continue
-        ours = spectral_start(data.X, switches, sigma=noise, search="auto", rng=repeat)
+        ours = spectral_init(data.X, switches, sigma=noise, search="auto", rng=repeat)
         y = paper.candidates.pairs.y  # best score first
         truth = (np.linalg.pinv(paper.whitening.K) @ np.linalg.pinv(data.W)).T
         starts = sphere(24_000, switches, np.random.default_rng(0))

@@ -23,12 +23,12 @@ from latentfit.core.kernels import Floats
 from latentfit.core.matrix import NamedMatrix, read_named_matrix
 from latentfit.core.simplex import simplex_least_squares
 from latentfit.core.tensor.binary import weights_of
-from latentfit.core.tensor.init import spectral_start
+from latentfit.core.tensor.init import spectral_init
 from latentfit.engine.limits import one_blas_thread
 from latentfit.factors.estimator.binary_factors import BinaryFactors
 from latentfit.fractions.em import residual_squares
 from latentfit.fractions.estimator import MixtureFractions
-from latentfit.fractions.init import Shares, profiles_of
+from latentfit.fractions.init import UnitValues, profiles_of
 from latentfit.io.read import read_columns
 from reproduction.baselines.shl import factor_shl
 from reproduction.draw import draw_fractions
@@ -59,8 +59,8 @@ def _sites(values: NamedMatrix) -> Floats:
 
 def _searched(values: NamedMatrix, seed: int) -> Floats:
     """Section 5.2: of all sets of candidates the one whose fractions leave least with profiles in [0, 1]."""
-    data = Shares.of(values.values)
-    start = spectral_start(_sites(values), PARTS, search="newton", rng=seed)
+    data = UnitValues.of(values.values)
+    start = spectral_init(_sites(values), PARTS, search="newton", rng=seed)
     candidates = start.candidates.pairs.y
     best, least = np.full((len(values.values), PARTS), 1 / PARTS), np.inf
     for some in combinations(range(len(candidates)), PARTS):
@@ -74,7 +74,7 @@ def _searched(values: NamedMatrix, seed: int) -> Floats:
 
 METHODS: dict[str, Fit] = {
     SPECTRAL: lambda values, _, seed: _searched(values, seed),
-    SCORED: lambda values, _, seed: _shares(spectral_start(_sites(values), PARTS, search="newton", rng=seed).W),
+    SCORED: lambda values, _, seed: _shares(spectral_init(_sites(values), PARTS, search="newton", rng=seed).W),
     SHL: lambda values, _, seed: _shares(factor_shl(_sites(values), PARTS, np.random.default_rng(seed)).W),
     "BinaryFactors(4)": lambda values, _, seed: _shares(
         BinaryFactors(PARTS, random_state=seed).fit(_sites(values)).components_

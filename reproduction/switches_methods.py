@@ -17,12 +17,12 @@ import numpy as np
 
 from latentfit.core.assign import match_classes
 from latentfit.core.kernels import Floats
-from latentfit.core.tensor.init import spectral_start
+from latentfit.core.tensor.init import spectral_init
 from latentfit.core.tensor.whitened import Spectrum, spectrum
 from latentfit.engine.limits import one_blas_thread
 from latentfit.factors.em.least_squares import alternating_least_squares, oracle, weighted_least_squares
 from latentfit.factors.em.states import bits
-from latentfit.factors.em.steps import SwitchParams, first_params, refine_switches
+from latentfit.factors.em.steps import SwitchParams, initial_params, refine_switches
 from latentfit.factors.estimator.binary_factors import BinaryFactors
 from latentfit.simulate import SwitchedRows
 from reproduction.baselines.shl import RUNS, factor_shl
@@ -75,7 +75,7 @@ def judge(data: SwitchedRows, seed: int, methods: tuple[str, ...] = METHODS, shl
         return found.params.W, found.log_likelihood
 
     with one_blas_thread():
-        measure(PAPER, lambda: spectral_start(X, d, sigma=sigma, search="newton", rng=rng).W)
+        measure(PAPER, lambda: spectral_init(X, d, sigma=sigma, search="newton", rng=rng).W)
         measure(PAPER_WLS, lambda: weighted_least_squares(X, kept[PAPER], sigma), PAPER)
         measure(OURS, lambda: BinaryFactors(d, refine=None, random_state=seed).fit(X).components_)
         measure(OURS_WLS, lambda: weighted_least_squares(X, kept[OURS], sigma), OURS)
@@ -97,7 +97,7 @@ def judge(data: SwitchedRows, seed: int, methods: tuple[str, ...] = METHODS, shl
         measure(ALS_EM, lambda: best_of(ALS_EM, als_start))
         measure(SHL, lambda: factor_shl(X, d, rng, shl_runs).W)
         measure(ORACLE, lambda: oracle(X, data.h.astype(np.float64)))
-        best = polished(first_params(W, data.h.mean(axis=0), max(sigma, 1e-6) ** 2))[1] if reached and sigma else None
+        best = polished(initial_params(W, data.h.mean(axis=0), max(sigma, 1e-6) ** 2))[1] if reached and sigma else None
     for name, value in reached.items():
         there = out[name].error < EXACT if best is None else value >= best - SAME_OPTIMUM * X.size
         out[name] = Judged(out[name].error, out[name].seconds, bool(there))
@@ -115,13 +115,13 @@ def random_start(X: Floats, d: int, rng: np.random.Generator) -> SwitchParams:
     spread = max(float(seen.values[:d].sum() - seen.mean @ seen.mean), 0.0)  # variance in the plane
     length = 0.7 * np.sqrt(spread / d / (SHARE * (1 - SHARE)))
     W = seen.mean / (d * SHARE) + length * turn @ seen.vectors[:, :d].T
-    return first_params(W, np.full(d, SHARE), rest_variance(seen, d))
+    return initial_params(W, np.full(d, SHARE), rest_variance(seen, d))
 
 
 def als_start(X: Floats, d: int, rng: np.random.Generator) -> SwitchParams:
     """Where alternating least squares ends from random switches."""
     W, h, *_ = alternating_least_squares(X, random_switches(len(X), d, rng))
-    return first_params(W, h.mean(axis=0), rest_variance(spectrum(X), d))
+    return initial_params(W, h.mean(axis=0), rest_variance(spectrum(X), d))
 
 
 def random_switches(n: int, d: int, rng: np.random.Generator) -> Floats:

@@ -34,7 +34,7 @@ def children(rng, frequencies, n):
 
 @pytest.mark.parametrize("kind", ["copies of one person", "close relatives"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_family_that_became_a_population_is_doubted(kind, seed):
+def test_a_family_that_became_a_population_is_not_trusted(kind, seed):
     rng, frequencies = populations(seed=seed)
     sound = people(rng, frequencies, 150)
     family = np.repeat(sound[:1], 20, axis=0) if kind.startswith("copies") else children(rng, frequencies[0], 20)
@@ -57,7 +57,7 @@ def half_sibs(rng, frequencies, n):
 
 @pytest.mark.parametrize(("kind", "n", "n_snps"), [(half_sibs, 30, 2_000), (half_sibs, 30, 300), (children, 20, 300)])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_family_whose_single_pairs_are_unsure_is_doubted(kind, n, n_snps, seed):
+def test_a_family_whose_single_pairs_are_unsure_is_not_trusted(kind, n, n_snps, seed):
     rng, frequencies = populations(seed=seed, n_snps=n_snps)
     calls = np.concatenate([people(rng, frequencies, 150, 0.05), kind(rng, frequencies[0], n)])
     report = Admixture(3, n_jobs=1).fit(calls).report_
@@ -73,7 +73,7 @@ def test_unrelated_people_of_few_snps_are_no_family(n_snps, seed):
     assert not any("relatives" in one for one in found.reasons)
 
 
-def test_one_pair_of_sibs_is_a_note_and_no_doubt():
+def test_one_pair_of_sibs_is_a_note_and_no_caution():
     rng, frequencies = populations()
     pair = children(rng, frequencies[0], 2)
     report = Admixture(2, n_jobs=1).fit(np.concatenate([people(rng, frequencies, 150), pair])).report_
@@ -102,7 +102,7 @@ def test_kinship_is_that_of_the_pedigree(missing):
     assert pairs.pop((0, 66)) == pytest.approx(0.5, abs=0.02)
     assert np.mean(list(pairs.values())) == pytest.approx(0.25, abs=0.02)
     assert [len(family) for family in found.families()] == [6, 2]
-    assert found.n_copies == 1
+    assert found.n_duplicates == 1
 
 
 def test_copies_of_an_inbred_line_are_copies():
@@ -123,7 +123,7 @@ def test_of_many_people_those_with_most_of_a_population_are_compared(monkeypatch
     assert [len(family) for family in found.families()] == [20]
 
 
-def test_linked_neighbours_are_doubted_and_the_file_gives_the_same_number():
+def test_linked_neighbours_are_not_trusted_and_the_file_gives_the_same_number():
     rng, frequencies = populations(n_snps=600)
     calls = people(rng, frequencies, 150)
     assert Admixture(2, n_jobs=1).fit(calls).report_.quantities["linked_neighbours"] == 0
@@ -164,7 +164,7 @@ def with_missing(rng, calls, how):
 
 @pytest.mark.parametrize("how", ["few", "some people", "a batch"])
 @pytest.mark.parametrize("seed", range(2))
-def test_missing_calls_show_no_population_that_is_not_there(how, seed):
+def test_missing_calls_show_no_population_that_does_not_exist(how, seed):
     rng, frequencies = populations(seed=seed)
     calls = with_missing(rng, people(rng, frequencies, 150, 0.05), how)
     assert Admixture(2, n_jobs=1).fit(calls).report_.verdict == "trusted"

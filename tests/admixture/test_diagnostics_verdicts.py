@@ -51,7 +51,7 @@ def test_sound_panels_are_trusted(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_spoilt_panels_are_not(kind):
+def test_spoilt_panels_are_not_trusted(kind):
     assert verdict(1000, kind) != "trusted"
 
 

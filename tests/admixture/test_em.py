@@ -9,11 +9,11 @@ import pytest
 
 from latentfit.admixture import select as choose_populations
 from latentfit.admixture.data.genotypes import Genotypes
-from latentfit.admixture.em import Ancestry, AncestrySteps, fit_ancestry, frequencies_given, inside, proportions
+from latentfit.admixture.em import Ancestry, AncestrySteps, fit_ancestry, fit_proportions, frequencies_given, inside
 from latentfit.core.errors import DataError
 from latentfit.fractions import em as parts
 from latentfit.fractions import select as choose_parts
-from latentfit.fractions.init import Shares
+from latentfit.fractions.init import UnitValues
 from tests.admixture import reference as admixture_twin
 
 
@@ -26,12 +26,12 @@ def numbered(monkeypatch, losses, most=9):
         return np.array(losses[number - 1], float)
 
     monkeypatch.setattr(choose_parts, "_left_out", left_out)
-    found = choose_parts.choose_parts(Shares(np.zeros((2, 5)), None), most, np.random.default_rng(0))
+    found = choose_parts.choose_parts(UnitValues(np.zeros((2, 5)), None), most, np.random.default_rng(0))
     assert found.errors == pytest.approx([sum(losses[n - 1]) / 10 for n in seen])
     return found.chosen, seen
 
 
-def test_parts_are_walked_until_two_numbers_were_no_better(monkeypatch):
+def test_numbers_of_parts_are_tried_until_two_were_no_better(monkeypatch):
     assert numbered(monkeypatch, [[9, 9], [5, 5], [5, 5], [5, 5], [0, 0]]) == (2, [1, 2, 3, 4])
     assert numbered(monkeypatch, [[9, 9], [9, 9], [5, 5], [5, 5], [5, 5], [0, 0]]) == (3, [1, 2, 3, 4, 5])
     assert numbered(monkeypatch, [[9, 9], [5, 5], [4, 4]], most=2) == (2, [1, 2])
@@ -52,11 +52,11 @@ def test_better_is_more_than_one_standard_error_and_than_rounding():
 
 def test_the_features_that_vary_most_are_looked_at():
     values = np.array([[0.5, 0.0, 0.4, 0.1], [0.5, 1.0, 0.6, 0.9]])
-    assert choose_parts._most_varying(Shares(values, None), 2).values.tolist() == [[0.0, 0.1], [1.0, 0.9]]
-    whole = Shares(values, None)
+    assert choose_parts._most_varying(UnitValues(values, None), 2).values.tolist() == [[0.0, 0.1], [1.0, 0.9]]
+    whole = UnitValues(values, None)
     assert choose_parts._most_varying(whole, 4) is whole
     gaps = np.array([[True, False, True, True], [True, True, True, True]])
-    kept = choose_parts._most_varying(Shares(np.where(gaps, values, 0), gaps), 2)
+    kept = choose_parts._most_varying(UnitValues(np.where(gaps, values, 0), gaps), 2)
     assert kept.values.tolist() == [[0.4, 0.1], [0.6, 0.9]]  # a gap is filled with what is left
     assert kept.shown.tolist() == [[True, True], [True, True]]
 
@@ -66,18 +66,18 @@ def test_the_likelihood_of_residual_squares():
     assert parts.gaussian_log_likelihood(0.0, 4) == pytest.approx(-2 * (np.log(2 * np.pi * 1e-12) + 1))
     assert parts.gaussian_log_likelihood(0.0, 0) == 0.0
     shown = np.array([[True, False], [True, True]])
-    data = Shares(np.array([[0.5, 0.0], [0.25, 1.0]]), shown)
+    data = UnitValues(np.array([[0.5, 0.0], [0.25, 1.0]]), shown)
     left = parts.residual_squares(data, np.array([[1.0], [1.0]]), np.array([[0.5, 0.5]]))
     assert left == pytest.approx(0.0625 + 0.25)
 
 
-def test_named_starts_of_parts(monkeypatch):
-    steps = parts.FractionSteps.of(Shares(np.random.default_rng(0).random((6, 5)), None))
+def test_named_initialisations_of_parts(monkeypatch):
+    steps = parts.FractionSteps.of(UnitValues(np.random.default_rng(0).random((6, 5)), None))
     monkeypatch.setattr(parts, "tensor_fractions", lambda data, n, rng: np.full((6, n), 1 / n))
 
     def names(n_init, init):
         rng = np.random.default_rng(0)
-        return [name for name, _ in parts.starting_profiles(steps, 2, n_init, rng, init)]
+        return [name for name, _ in parts.initial_profiles(steps, 2, n_init, rng, init)]
 
     assert names(3, "auto") == ["extreme samples", "random 1", "random 2"]
     assert names(1, "auto") == ["extreme samples"]
@@ -87,8 +87,8 @@ def test_named_starts_of_parts(monkeypatch):
 
 def test_weights_of_the_tensor_become_fractions(monkeypatch):
     weights = np.array([[2.0, -1.0, -3.0], [2.0, 3.0, -1.0]])  # (part, sample)
-    monkeypatch.setattr(parts, "spectral_start", lambda X, d, rng: SimpleNamespace(W=weights))
-    found = parts.tensor_fractions(Shares(np.zeros((3, 4)), None), 2, np.random.default_rng(0))
+    monkeypatch.setattr(parts, "spectral_init", lambda X, d, rng: SimpleNamespace(W=weights))
+    found = parts.tensor_fractions(UnitValues(np.zeros((3, 4)), None), 2, np.random.default_rng(0))
     np.testing.assert_allclose(found, [[0.5, 0.5], [0, 1], [0.5, 0.5]], atol=1e-6)
     assert (found > 0).all()
 
@@ -101,7 +101,7 @@ def genotypes_of(calls):
     return Genotypes(calls, np.arange(calls.shape[1]), np.arange(calls.shape[0]))
 
 
-def test_populations_are_walked_until_two_more_bring_nothing(monkeypatch):
+def test_numbers_of_populations_are_tried_until_two_more_bring_nothing(monkeypatch):
     def walk(values, most=9):
         # two SNPs a fold, half a nat apart
         monkeypatch.setattr(
@@ -143,7 +143,7 @@ def test_a_fifth_of_the_calls_is_hidden():
     assert (fold.shown.calls == fold.whole.calls)[there].all()
 
 
-def test_too_few_calls_are_told():
+def test_too_few_calls_for_cross_validation_raise_an_error():
     with pytest.raises(DataError, match="are too few to find the number of populations"):
         choose_populations.choose_populations(
             genotypes_of(np.zeros((3, 4), np.uint8)), most=3, likelihood=False, tol=1e-3, seed=0
@@ -168,18 +168,18 @@ def test_a_newton_step_of_people_solves_their_quadratic_models():
     assert steps.n_cells == 150
 
 
-def test_proportions_and_frequencies_are_where_no_nudge_climbs():
+def test_no_small_change_of_proportions_or_frequencies_raises_the_likelihood():
     calls = calls_of(40, 5, seed=4)
     calls[0, 0] = 3
     often = np.random.default_rng(5).uniform(0.1, 0.9, (40, 2))
-    shares, values = proportions(calls, often, n_jobs=1)
+    shares, values = fit_proportions(calls, often, n_jobs=1)
     grid = np.linspace(0, 1, 2001)
     for person in range(5):
         column = calls[:, [person]]
         curve = [admixture_twin.log_likelihood(column, np.array([[x, 1 - x]]), often)[0] for x in grid[::20]]
         assert values[person] >= max(curve) - 1e-9
         assert shares[person, 0] == pytest.approx(grid[::20][int(np.argmax(curve))], abs=0.011)
-    squares, _ = proportions(calls, often, squares=True, n_jobs=1)
+    squares, _ = fit_proportions(calls, often, squares=True, n_jobs=1)
     for person in range(5):
         seen = calls[:, person] < 3
         p = np.outer(often[seen, 0], grid) + np.outer(often[seen, 1], 1 - grid)
@@ -214,11 +214,11 @@ def test_a_fit_has_its_largest_population_first_and_the_values_of_its_people(lik
     assert found.objective == found.path[-1]
     if likelihood:
         assert found.objective >= found.log_likelihood - 1e-9
-        assert found.start.startswith("least squares from")
+        assert found.init_name.startswith("least squares from")
     else:
-        assert found.start == "people who stand furthest apart"
+        assert found.init_name == "people who stand furthest apart"
         assert found.n_iter == len(found.path) - 1
         drawn = fit_ancestry(
             calls, data.means, 2, likelihood=False, max_iter=1, tol=1e-6, rng=np.random.default_rng(0), far=False
         )
-        assert drawn.start == "people who were drawn"
+        assert drawn.init_name == "people who were drawn"

@@ -12,8 +12,8 @@ import pytest
 import latentfit
 from latentfit import Admixture
 from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
-from latentfit.admixture.em import AncestrySteps, inside, proportions
-from latentfit.admixture.init.als import alternate, far_people, leading_subspace, shares_under
+from latentfit.admixture.em import AncestrySteps, fit_proportions, inside
+from latentfit.admixture.init.als import alternate, far_people, leading_subspace, proportions_under
 from latentfit.core.em import em
 from latentfit.core.errors import DataError, DataWarning
 from tests.conftest import data_folder
@@ -60,7 +60,7 @@ def test_shuffling_people_and_snps_shuffles_the_answer_to_the_bit(refine):
 
 @pytest.mark.parametrize("refine", [True, False])
 @pytest.mark.parametrize("init", ["als", "tensor"])
-def test_transform_is_the_fit_and_knows_no_company(refine, init):
+def test_transform_equals_the_fit_and_does_not_depend_on_other_people(refine, init):
     counts, _, _ = world(missing=0.1)
     model = Admixture(3, refine=refine, init=init).fit(counts)
     assert np.array_equal(model.transform(counts), model.ancestry_)
@@ -73,7 +73,7 @@ def test_proportions_are_the_maximum_given_the_frequencies():
     counts, _, _ = world(missing=0.1)
     genotypes = read_genotypes(counts)
     frequencies = np.clip(world()[2], 1e-6, 1 - 1e-6)
-    shares, values = proportions(genotypes.calls, frequencies)
+    shares, values = fit_proportions(genotypes.calls, frequencies)
     rng = np.random.default_rng(2)
     for _ in range(50):
         other = 0.98 * shares + 0.02 * rng.dirichlet(np.ones(3), len(shares))
@@ -85,7 +85,7 @@ def test_proportions_are_the_maximum_given_the_frequencies():
 
 
 @pytest.mark.parametrize("accelerate", [True, False])
-def test_no_step_of_the_climb_goes_downhill(accelerate):
+def test_no_em_step_lowers_the_likelihood(accelerate):
     counts, _, _ = world(missing=0.2)
     genotypes = read_genotypes(counts)
     rng = np.random.default_rng(3)
@@ -100,7 +100,7 @@ def test_squares_never_rise():
     counts, _, _ = world(missing=0.2)
     genotypes = read_genotypes(counts)
     space = leading_subspace(genotypes.calls, genotypes.means, 3)
-    fit = alternate(space, genotypes.means, shares_under(space, far_people(space)), max_iter=80, tol=0.0)
+    fit = alternate(space, genotypes.means, proportions_under(space, far_people(space)), max_iter=80, tol=0.0)
     assert len(fit.squares) == 81
     assert (np.diff(fit.squares) <= 1e-9 * fit.squares[0]).all()
 
@@ -109,7 +109,7 @@ def test_likelihood_from_a_hundred_people_on():
     counts, _, _ = world()
     assert "likelihood" in Admixture(2).fit(counts[:100]).report_.notes[0]
     assert "least squares" in Admixture(2).fit(counts[:99]).report_.notes[0]
-    assert "as asked" in Admixture(2, refine=False).fit(counts).report_.notes[0]
+    assert "as given" in Admixture(2, refine=False).fit(counts).report_.notes[0]
     by_likelihood, by_squares = (Admixture(3, refine=refine).fit(counts) for refine in (True, False))
     assert by_likelihood.log_likelihood_ > by_squares.log_likelihood_
 
@@ -141,7 +141,7 @@ def test_rare_and_constant_snps_are_left_out_of_the_fit_only():
     assert "left out" in str(model.report_)
 
 
-def test_a_snp_without_calls_is_told_and_changes_nothing():
+def test_a_snp_without_calls_is_warned_of_and_changes_nothing():
     counts, _, _ = world()
     gapped = np.column_stack([counts, np.full(120, np.nan)])
     with pytest.warns(DataWarning, match="1 SNPs have no call at all, for example 600"):
@@ -184,7 +184,7 @@ def bad_cell(value):
     return counts
 
 
-def silent_person():
+def person_without_calls():
     counts, _, _ = world(n_people=20, n_snps=30)
     counts[6] = np.nan
     return counts
@@ -203,12 +203,12 @@ def silent_person():
         ({}, np.zeros(5), "1 dimensions"),
         ({}, np.full((6, 4), 2), "none of the 4 SNPs has both alleles; give SNPs that vary"),
         ({"min_maf": 0.49}, np.eye(8), "none of the 8 SNPs has both alleles with the rarer at 0.49 or more"),
-        ({}, silent_person(), "person 6 has no call at any SNP that shapes the fit; leave the person out"),
-        ({"n_populations": 9}, world(n_people=8, n_snps=30)[0], "n_populations=9 was asked of 8 people"),
-        ({"n_populations": 0}, world(n_people=8, n_snps=30)[0], "give a number from 1 to 8"),
-        ({"init": "random"}, np.eye(8), "init='random' is not there; give 'als' or 'tensor'"),
-        ({"refine": "maybe"}, np.eye(8), "refine='maybe' is not there"),
-        ({"min_maf": 0.7}, np.eye(8), "min_maf=0.7 is no share of the rarer allele"),
+        ({}, person_without_calls(), "person 6 has no call at any SNP used by the fit; leave the person out"),
+        ({"n_populations": 9}, world(n_people=8, n_snps=30)[0], "n_populations must be an int from 1 to 8"),
+        ({"n_populations": 0}, world(n_people=8, n_snps=30)[0], "must be an int from 1 to 8"),
+        ({"init": "random"}, np.eye(8), "init must be 'als' or 'tensor', got 'random'"),
+        ({"refine": "maybe"}, np.eye(8), "refine must be 'auto', True or False, got 'maybe'"),
+        ({"min_maf": 0.7}, np.eye(8), r"min_maf must be a minor allele frequency in \[0, 0.5\), got 0.7"),
     ],
 )
 def test_what_cannot_be_used_gets_one_sentence(options, data, sentence):

@@ -22,7 +22,7 @@ from latentfit.admixture.init.als import (
     drawn_people,
     far_people,
     leading_subspace,
-    shares_under,
+    proportions_under,
     squares_of,
 )
 from latentfit.admixture.init.tensor import choose_subset, factor_admixture_tensor
@@ -30,7 +30,7 @@ from latentfit.admixture.moments import complete_diagonal, distinct_moments
 from latentfit.core import simplex as simplex_ls
 from latentfit.core.kernels.admixture import MISSING
 from latentfit.core.simplex import box_least_squares, simplex_least_squares
-from latentfit.fractions.init import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
+from latentfit.fractions.init import UnitValues, extreme_samples, fractions_of, profiles_of, random_profiles
 
 
 def panel(seed=0, n_snps=60, n_people=14, K=3, missing=0.0):
@@ -56,7 +56,7 @@ def exact_space(seed=0, n_snps=30, n_people=9, K=3):
 
 
 @pytest.mark.parametrize("fills", [1, 2])
-def test_blocks_are_halves_less_the_mean_and_gaps_are_what_the_subspace_says(monkeypatch, fills):
+def test_blocks_are_halves_less_the_mean_and_missing_calls_come_from_the_subspace(monkeypatch, fills):
     calls, means = panel(1, 11, 8, missing=0.3)
     span = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 2)))[0]
     monkeypatch.setattr(genotypes, "BLOCK", 4)
@@ -141,7 +141,7 @@ def test_a_population_without_people_keeps_its_frequencies():
     np.testing.assert_allclose(found, np.column_stack([np.full(4, 0.5), np.full(4, 0.3)]))
 
 
-def test_the_alternation_counts_its_steps_and_says_whether_it_stands():
+def test_the_alternation_counts_its_steps_and_says_whether_it_converged():
     _, _, space = exact_space(3)
     means = np.full(30, 0.5)
     start = np.random.default_rng(2).dirichlet(np.ones(3), 9)
@@ -163,7 +163,7 @@ def test_exact_data_with_pure_people_give_the_populations_at_once():
     H, W, space = exact_space(4)
     people = far_people(space)
     assert sorted(people) == [1, 4, 7]
-    shares = shares_under(space, people)
+    shares = proportions_under(space, people)
     order = [people.index(one) for one in (1, 4, 7)]
     np.testing.assert_allclose(shares[:, order], W, atol=1e-6)
     found = alternate(space, np.full(30, 0.5), shares, max_iter=50, tol=1e-12)
@@ -173,7 +173,7 @@ def test_exact_data_with_pure_people_give_the_populations_at_once():
 def test_least_squares_begin_at_far_people():
     calls, means = panel(5)
     space = leading_subspace(calls, means, 3)
-    want = alternate(space, means, shares_under(space, far_people(space)), max_iter=4, tol=0.0)
+    want = alternate(space, means, proportions_under(space, far_people(space)), max_iter=4, tol=0.0)
     found = fit_ancestry(calls, means, 3, likelihood=False, max_iter=4, tol=0.0, rng=np.random.default_rng(0))
     assert found.path == pytest.approx([-value for value in want.squares])
 
@@ -252,7 +252,7 @@ def test_few_subsets_are_all_tried(monkeypatch):
     assert choose_subset(5, 2, value, lambda order: order, np.random.default_rng(0)).tolist() == [2, 4]
 
 
-def test_swaps_climb_from_every_start_and_the_best_end_is_kept(monkeypatch):
+def test_swaps_improve_every_initial_set_and_the_best_result_is_taken(monkeypatch):
     monkeypatch.setattr(admixture_tensor, "EXHAUSTIVE", 9)
     starts, ends = [], {(0, 1): 1.0, (3, 4): 5.0}
 
@@ -271,7 +271,7 @@ def test_swaps_climb_from_every_start_and_the_best_end_is_kept(monkeypatch):
     assert starts[1] != starts[0]
 
 
-def test_starts_that_are_not_independent_are_passed_over(monkeypatch):
+def test_initial_sets_that_are_not_independent_are_skipped(monkeypatch):
     monkeypatch.setattr(admixture_tensor, "EXHAUSTIVE", 0)
     found = choose_subset(4, 2, lambda chosen: 1.0, lambda order: order[:1], np.random.default_rng(0))
     assert found.tolist() == [0, 1]
@@ -370,36 +370,36 @@ def test_distinct_moments_have_the_mean_over_all_blocks():
 # ------------------------------------------------------------------ mixtures of parts
 
 
-def test_shares_know_their_gaps():
+def test_unit_values_know_their_missing_cells():
     values = np.array([[0.2, np.nan, 0.6], [0.4, np.nan, np.nan]])
-    data = Shares.of(values)
+    data = UnitValues.of(values)
     assert data.n_cells == 3
     assert data.values.tolist() == [[0.2, 0.0, 0.6], [0.4, 0.0, 0.0]]
     np.testing.assert_allclose(data.filled(), [[0.2, 0.0, 0.6], [0.4, 0.0, 0.6]])  # a feature nobody has: zero
-    three = Shares.of(np.array([[0.2], [0.6], [np.nan]]))
+    three = UnitValues.of(np.array([[0.2], [0.6], [np.nan]]))
     np.testing.assert_allclose(three.filled(), [[0.2], [0.6], [0.4]])
     turned = data.transposed
     assert turned.values.tolist() == [[0.2, 0.4], [0.0, 0.0], [0.6, 0.0]]
     assert turned.shown.tolist() == [[True, True], [False, False], [True, False]]
-    whole = Shares.of(np.nan_to_num(values))
+    whole = UnitValues.of(np.nan_to_num(values))
     assert whole.shown is None
     assert whole.transposed.shown is None
     assert whole.n_cells == 6
     assert whole.filled() is whole.values
 
 
-def test_samples_with_and_without_gaps_are_answered_apart():
+def test_samples_with_and_without_missing_values_are_solved_separately():
     rng = np.random.default_rng(3)
     profiles, W = rng.random((3, 20)), rng.dirichlet(np.ones(3), 4)
     X = W @ profiles
     X[1, ::3] = np.nan
     X[3, 5] = np.nan
-    np.testing.assert_allclose(fractions_of(Shares.of(X), profiles), W, atol=1e-8)
-    np.testing.assert_allclose(fractions_of(Shares.of(X[[1, 3]]), profiles), W[[1, 3]], atol=1e-8)
-    np.testing.assert_allclose(fractions_of(Shares.of(X[[0, 2]]), profiles), W[[0, 2]], atol=1e-8)
-    turned = Shares.of(X).transposed
+    np.testing.assert_allclose(fractions_of(UnitValues.of(X), profiles), W, atol=1e-8)
+    np.testing.assert_allclose(fractions_of(UnitValues.of(X[[1, 3]]), profiles), W[[1, 3]], atol=1e-8)
+    np.testing.assert_allclose(fractions_of(UnitValues.of(X[[0, 2]]), profiles), W[[0, 2]], atol=1e-8)
+    turned = UnitValues.of(X).transposed
     many = rng.dirichlet(np.ones(3), 30)
-    exact = Shares.of(many @ profiles).transposed
+    exact = UnitValues.of(many @ profiles).transposed
     np.testing.assert_allclose(profiles_of(exact, many), profiles, atol=1e-8)
     np.testing.assert_allclose(profiles_of(exact, many, np.full((3, 20), 0.9)), profiles, atol=1e-8)
     assert random_profiles(turned, 2, rng).shape == (2, 20)
@@ -407,10 +407,10 @@ def test_samples_with_and_without_gaps_are_answered_apart():
 
 def test_extreme_samples_are_never_taken_twice():
     X = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.0], [0.5, 0.0]])
-    found = extreme_samples(Shares.of(X), 4)  # one direction only: the others are zero, and still new
+    found = extreme_samples(UnitValues.of(X), 4)  # one direction only: the others are zero, and still new
     assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, X.tolist()))
     square = np.array([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5], [1.0, 1.0]])
-    assert extreme_samples(Shares.of(square), 2).tolist() == [[0.9, 0.1], [1.0, 1.0]]
+    assert extreme_samples(UnitValues.of(square), 2).tolist() == [[0.9, 0.1], [1.0, 1.0]]
 
 
 # ------------------------------------------------------------------ rows in blocks
@@ -430,7 +430,7 @@ def test_least_squares_in_blocks_of_rows_are_the_same(monkeypatch, own):
         np.testing.assert_array_equal(one, two)
 
 
-def test_the_middle_of_the_box_is_where_it_begins(monkeypatch):
+def test_box_least_squares_starts_in_the_middle_of_the_box(monkeypatch):
     seen = []
     real = simplex_ls._solve_block
     monkeypatch.setattr(simplex_ls, "_solve_block", lambda *args: seen.append(args[2]) or real(*args))
@@ -441,7 +441,7 @@ def test_the_middle_of_the_box_is_where_it_begins(monkeypatch):
     assert seen[1].tolist() == [[0.25] * 4]
 
 
-@pytest.mark.parametrize("kind", [AlternatingFit, Shares])
+@pytest.mark.parametrize("kind", [AlternatingFit, UnitValues])
 def test_answers_cannot_be_changed(kind):
     with pytest.raises(FrozenInstanceError):
         setattr(object.__new__(kind), fields(kind)[0].name, 0)

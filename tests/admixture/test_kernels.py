@@ -22,7 +22,7 @@ def panel(seed, n_people, n_snps, K, missing=0.2):
 
 @pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 6, 7, 9])
 @pytest.mark.parametrize("squares", [False, True])
-def test_curvature_equals_the_twin(K, squares):
+def test_curvature_equals_the_reference_implementation(K, squares):
     calls, shares, frequencies = panel(K, 11, 40, K)
     got = admixture_curvature(calls, shares, frequencies, squares=squares)
     for one, want in zip(got, curvature(calls, shares, frequencies, squares), strict=True):
@@ -30,7 +30,7 @@ def test_curvature_equals_the_twin(K, squares):
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 4])
-def test_step_equals_the_twin(K):
+def test_step_equals_the_reference_implementation(K):
     calls, shares, frequencies = panel(K, 30, 25, K)
     before, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
     want = np.array([newton_step(row, shares, f, FLOOR) for row, f in zip(calls, frequencies, strict=True)])
@@ -39,7 +39,7 @@ def test_step_equals_the_twin(K):
 
 
 @pytest.mark.parametrize("K", [5, 6, 8, 12])
-def test_step_never_goes_downhill_and_stays_inside(K):
+def test_a_step_never_lowers_the_likelihood_and_stays_inside_the_bounds(K):
     calls, shares, frequencies = panel(K, 40, 300, K)
     frequencies = np.clip(frequencies**8, FLOOR, 1 - FLOOR)  # far from the top
     before, following = admixture_step(calls, shares, frequencies, floor=FLOOR)
@@ -73,7 +73,7 @@ def test_a_person_alone_has_the_same_bits():
             assert np.array_equal(left[i], right[0])
 
 
-def test_nothing_is_learnt_without_calls():
+def test_people_and_snps_without_calls_have_no_gradient():
     calls, shares, frequencies = panel(3, 12, 20, 3)
     calls[4] = 3
     _, following = admixture_step(calls, shares, frequencies, floor=FLOOR)

@@ -31,7 +31,7 @@ def test_colours_follow_populations_across_numbers_and_runs():
     assert fewer.tolist() == [1, 0, 2]
 
 
-def test_people_stand_by_group_then_by_population():
+def test_people_are_ordered_by_group_then_by_population():
     shares = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.1, 0.9]])
     assert people_order(shares, None).tolist() == [0, 2, 3, 1]
     groups = np.array(["b", "a", "a", "b"], object)
@@ -52,10 +52,10 @@ def test_bars_fill_every_row():
 @pytest.mark.parametrize(
     ("models", "options", "sentence"),
     [
-        ([], {}, "no model to draw"),
+        ([], {}, "models must hold at least one model"),
         (BernoulliMixture(), {}, "model must be a fitted Admixture, got BernoulliMixture"),
         ("two", {}, "fitted to other people"),
-        ("one", {"groups": ["x"]}, "1 groups for 30 people"),
+        ("one", {"groups": ["x"]}, r"one name per person \(30\), got 1"),
     ],
 )
 def test_what_cannot_be_drawn_gets_one_sentence(models, options, sentence):

@@ -35,7 +35,7 @@ def test_frequencies_are_as_far_apart_as_fst_says():
         assert between / pooled == pytest.approx(fst, abs=0.02)
 
 
-def test_stretches_switch_twenty_times_a_morgan():
+def test_stretches_switch_twenty_times_per_morgan():
     """One ancestral chromosome per population, which is all zeros or all ones: switches can be counted."""
     data = admixture(40, 2, 40_000, alpha=50.0, fst=0.999999, n_chromosomes=1, random_state=2)
     told = data.frequencies[:, 0] != data.frequencies[:, 1]  # where populations differ the allele says which it was
@@ -46,7 +46,7 @@ def test_stretches_switch_twenty_times_a_morgan():
     assert np.abs(of_first.mean(axis=1) / 2 - data.proportions[:, 0]).max() < 0.02
 
 
-def test_gaps_seeds_and_alpha():
+def test_missing_calls_seeds_and_alpha_of_the_simulation():
     one, two = (admixture(30, 3, 500, missing=0.2, random_state=5) for _ in range(2))
     assert np.array_equal(one.genotypes, two.genotypes)
     assert (one.genotypes < 0).mean() == pytest.approx(0.2, abs=0.02)
@@ -64,7 +64,7 @@ def test_gaps_seeds_and_alpha():
         ({"coalescent": True, "n_chromosomes": 3}, "people have two each"),
     ],
 )
-def test_what_is_refused(arguments, sentence):
+def test_impossible_simulations_are_refused(arguments, sentence):
     with pytest.raises(DataError, match=sentence):
         admixture(**arguments)
 

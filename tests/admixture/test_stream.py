@@ -168,7 +168,7 @@ def test_workers_give_the_same_bits(small_blocks, n_workers):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("moment", [1, 4])
-def test_going_on_is_going_through(tmp_path, monkeypatch, moment):
+def test_a_resumed_fit_gives_the_same_bits_as_an_uninterrupted_one(tmp_path, monkeypatch, moment):
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
     monkeypatch.setattr("latentfit.admixture.estimator.MOST_TRIED", 2)
     X, path = panel(n_snps=300), tmp_path / "kept.latent"

@@ -93,15 +93,15 @@ def correlated(c):
         (correlated(-0.101), 400, []),
     ],
 )
-def test_even_independent_switches_are_told(P, n, unseen):
+def test_independent_switches_on_in_half_of_the_rows_are_reported(P, n, unseen):
     examiner = Examiner()
     switches._examine_conditions(examiner, params_of(P), n)
     assert [s.split(" is on")[0] for _, s in examiner.found] == [f"Switch {i}" for i in unseen]
     assert examiner.quantities.keys() == {"condition_two", "condition_two_largest", "definite"}
 
 
-def test_shares_of_switches():
-    np.testing.assert_allclose(switches.switch_shares(params_of(independent(0.5, 0.2, 0.9))), [0.5, 0.2, 0.9])
+def test_switch_probabilities_are_marginals_of_the_joint_distribution():
+    np.testing.assert_allclose(switches.on_probabilities(params_of(independent(0.5, 0.2, 0.9))), [0.5, 0.2, 0.9])
 
 
 # --------------------------------------------------------------------- limits
@@ -118,7 +118,7 @@ def test_shares_of_switches():
         ([0.1, 0.05, 0.99], 100, "Switch 1 is on in about 5 rows"),
     ],
 )
-def test_a_switch_is_on_and_off_in_twenty_rows(on, n, words):
+def test_a_switch_on_or_off_in_fewer_than_twenty_rows_is_reported(on, n, words):
     examiner = Examiner()
     switches._examine_rows(examiner, np.array(on), n)
     assert told(examiner, words) if words else not examiner.found
@@ -168,7 +168,7 @@ def test_features_far_from_zero_hide_what_changes(left, hidden):
     assert told(examiner, "rounding hides what changes") == hidden
 
 
-def test_candidates_are_told_beside_the_rejected():
+def test_scores_of_chosen_and_rejected_candidates_are_reported():
     pairs = SimpleNamespace(condition=np.array([1.0, 2.0, 3.0, 4.0]), eigenvalues=np.array([1.0, 1.7, 1.2, 2.0]))
     found = SimpleNamespace(
         scores=np.array([0.01, 0.02, 0.5, 0.3]), chosen=np.array([1, 0]), n_scored=400, filter="ks", pairs=pairs
@@ -216,7 +216,7 @@ def test_values_are_compared_with_two_bumps():
     ("scores", "n", "worst"),
     [([0.01, 0.111], 400, 1), ([0.01, 0.109], 400, None), ([0.021, 0.0], 40_000, 0), ([0.019, 0.0], 40_000, None)],
 )
-def test_bumps_must_be_off_by_chance_and_by_enough(scores, n, worst, monkeypatch):
+def test_values_count_as_not_bimodal_only_if_significant_and_large_enough(scores, n, worst, monkeypatch):
     """√n Δ above 2.2, and Δ above .02."""
     monkeypatch.setattr(switches, "score", lambda *args: np.array(scores))
     examiner = Examiner()
@@ -231,7 +231,7 @@ def test_change_is_relative_to_the_weights_after_matching():
 
 
 @pytest.mark.parametrize(("change", "unstable"), [(0.39, False), (0.41, True)])
-def test_halves_may_change_weights_by_two_fifths(change, unstable, monkeypatch):
+def test_weights_that_change_by_two_fifths_between_halves_are_unstable(change, unstable, monkeypatch):
     fitted = params_of(independent(0.3, 0.6), np.array([[3.0, 0.0], [0.0, 2.0]]))
     sizes = []
 
@@ -260,7 +260,7 @@ def test_halves_with_no_more_rows_than_switches_say_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("better", [0, 1])
-def test_a_half_is_told_by_the_likelier_of_its_two_fits(better, monkeypatch):
+def test_a_half_sample_uses_the_likelier_of_its_two_fits(better, monkeypatch):
     W = np.array([[3.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
     rows = rows_of(60, [0.4, 0.6], W, 0.2)
     fits = []
@@ -307,7 +307,7 @@ def test_rigidity_of_every_combination_by_its_definition(d):
     assert shares == sorted(shares)
 
 
-def test_states_ruled_out_have_no_share():
+def test_states_ruled_out_have_no_probability():
     steps = switch_rivals.WithoutStates(None, np.array([False, True, False, False]))
     bare = np.exp(steps.bare(params_of(independent(0.5, 0.2))).log_prior)
     np.testing.assert_allclose(bare, np.array([0.4, 0, 0.1, 0.1]) / 0.6, atol=1e-20)
@@ -354,7 +354,7 @@ def rivals(*us):
 
 
 def test_the_kind_of_rival_is_named():
-    tell = switches._tell_rival
+    tell = switches._report_rival
     assert tell(rivals((1, -1)), np.array([0.5, 0.99])).startswith("Switch 1 is always on")
     assert tell(rivals((1, -1)), np.array([0.5, 0.98])).startswith("The combination h0 − h1 is a switch too")
     three = rivals((1, 1, 0), (1, 0, 1), (0, 1, 1))

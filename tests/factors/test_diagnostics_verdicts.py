@@ -22,7 +22,7 @@ def verdict(world):
 
 
 @pytest.mark.slow
-def test_inputs_without_an_answer_are_doubted():
+def test_unidentifiable_inputs_are_not_trusted():
     assert_doubted(hopeless, verdict, 2 * len(HOPELESS))
 
 
@@ -42,14 +42,14 @@ def test_sound_inputs_are_trusted():
         (7, "does not rise above"),
     ],
 )
-def test_the_case_is_named(kind, words):
+def test_the_reason_names_the_case(kind, words):
     report = verdict(hopeless(kind))
     assert any(words in reason for reason in report.reasons), report.reasons
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["normal", "gamma"])
-def test_amounts_are_no_switches(seed, kind):
+def test_continuous_factors_are_not_trusted_as_binary(seed, kind):
     """Patterns that come in amounts, not on and off."""
     rng = np.random.default_rng(seed)
     amounts = rng.standard_normal((4000, 3)) if kind == "normal" else rng.gamma(1.0, size=(4000, 3))
@@ -61,7 +61,7 @@ def test_amounts_are_no_switches(seed, kind):
     assert any("not two bumps" in reason or "other weights" in reason for reason in report.reasons)
 
 
-def test_quantities_are_there():
+def test_the_report_has_its_quantities():
     report = verdict(sound(0))
     assert {"rivals", "condition_two", "definite", "scores", "score_null_level", "newton_condition", "next_score",
             "half_sample_change", "smallest_eigenvalue", "eigenvalue_gap"} <= set(report.quantities)  # fmt: skip

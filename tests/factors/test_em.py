@@ -8,11 +8,19 @@ import pytest
 from latentfit.core.matrix import Matrix
 from latentfit.core.tensor.binary import find_candidates, score
 from latentfit.core.tensor.eigenpairs import describe, levenberg_marquardt, merge, newton, shifted_power, sphere
-from latentfit.core.tensor.init import spectral_start
+from latentfit.core.tensor.init import spectral_init
 from latentfit.core.tensor.whitened import project, second_moments, spectrum, whiten, whitened_tensor
 from latentfit.factors.em.least_squares import alternating_least_squares, oracle, weighted_least_squares
-from latentfit.factors.em.states import constants, pair_totals, split_table, states, sums_all, sums_near, sums_split
-from latentfit.factors.em.steps import SwitchParams, SwitchSteps, correlate, first_params, posterior
+from latentfit.factors.em.states import (
+    constants,
+    pair_moments,
+    posterior_all,
+    posterior_near,
+    posterior_split,
+    split_table,
+    states,
+)
+from latentfit.factors.em.steps import SwitchParams, SwitchSteps, correlate, initial_params, posterior
 from latentfit.factors.init.independent import factor_independent
 from latentfit.simulate import binary_factors
 from reproduction.switches_methods import random_switches
@@ -108,7 +116,7 @@ def test_merge_keeps_one_of_each():
     assert merge(y, np.array([0.2, 0.1, 0.0, 0.3, 0.0])).tolist() == [2, 4, 1]  # two pairs close together stay two
 
 
-def test_scores_equal_the_twin():
+def test_scores_equal_the_reference_implementation():
     data = binary_factors(400, m=6, d=3, sigma=0.4, random_state=3)
     whitening = whiten(spectrum(data.X), 3, 0.16)
     Z = project(data.X, whitening.K)
@@ -122,10 +130,10 @@ def test_scores_equal_the_twin():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_algorithms_equal_the_twin(seed):
+def test_algorithms_equal_the_reference_implementation(seed):
     for sigma in (0.0, 0.2):
         data = binary_factors(3000, m=7, d=3, sigma=sigma, random_state=seed)
-        start = spectral_start(data.X, 3, sigma=sigma, search="newton", rng=0)
+        start = spectral_init(data.X, 3, sigma=sigma, search="newton", rng=0)
         K, T = twin.whitened(data.X, 3, sigma)
         rng = np.random.default_rng(1)
         pairs = find_candidates(T, data.X.mean(axis=0) @ K, 3000, "newton", rng)
@@ -145,7 +153,7 @@ def random_params(d, q, seed, sigma2=0.3):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
-def test_sums_over_states_equal_the_twin(d):
+def test_sums_over_states_equal_the_reference_implementation(d):
     params, rng = random_params(d, 6, d)
     X = rng.standard_normal((9, 6)) * 2
     logs = np.array([twin.state_weights(x, params.W, params.log_prior, params.sigma2) for x in X])
@@ -162,24 +170,24 @@ def test_three_ways_to_sum_states_agree(d):
     params, rng = random_params(d, d, 10 + d)
     G = params.W @ params.W.T
     beta = correlate(rng.standard_normal((300, d)) * 2, params)
-    all_ = sums_all(beta, constants(G, params.sigma2, params.log_prior))
-    split = sums_split(beta, split_table(G, params.sigma2, params.log_prior))
-    near = sums_near(beta, G, params.sigma2, params.log_prior, np.zeros(300, np.int64), d)  # every state is near
+    all_ = posterior_all(beta, constants(G, params.sigma2, params.log_prior))
+    split = posterior_split(beta, split_table(G, params.sigma2, params.log_prior))
+    near = posterior_near(beta, G, params.sigma2, params.log_prior, np.zeros(300, np.int64), d)  # every state is near
     for other in (split, near):
         np.testing.assert_allclose(other.log_sum, all_.log_sum, atol=1e-10)
         np.testing.assert_allclose(other.mean, all_.mean, atol=1e-10)
-        np.testing.assert_allclose(other.totals, all_.totals, atol=1e-9)
-    both = states(d).T @ (all_.totals[:, None] * states(d))
-    np.testing.assert_allclose(pair_totals(all_.totals, d), both, atol=1e-9)
+        np.testing.assert_allclose(other.state_counts, all_.state_counts, atol=1e-9)
+    both = states(d).T @ (all_.state_counts[:, None] * states(d))
+    np.testing.assert_allclose(pair_moments(all_.state_counts, d), both, atol=1e-9)
 
 
 def test_near_states_hold_nearly_everything_when_noise_is_low():
     data = binary_factors(500, m=20, d=8, sigma=0.2, random_state=1)
-    params = first_params(data.W, data.h.mean(axis=0), 0.04)
+    params = initial_params(data.W, data.h.mean(axis=0), 0.04)
     beta = correlate(data.X, params)
     G = data.W @ data.W.T
-    near = sums_near(beta, G, 0.04, params.log_prior, np.zeros(500, np.int64), 2)
-    full = sums_all(beta, constants(G, 0.04, params.log_prior))
+    near = posterior_near(beta, G, 0.04, params.log_prior, np.zeros(500, np.int64), 2)
+    full = posterior_all(beta, constants(G, 0.04, params.log_prior))
     np.testing.assert_allclose(near.log_sum, full.log_sum, atol=1e-3)
     assert (near.log_sum <= full.log_sum + 1e-9).all()
 
@@ -191,7 +199,7 @@ def test_m_step_is_the_maximum():
     steps = SwitchSteps(X, float((X**2).sum()), 4, "all")
     sums = steps.e_step(params)
     best = steps.m_step(sums)
-    both = pair_totals(sums.totals, 3)
+    both = pair_moments(sums.state_counts, 3)
 
     def expected(W, sigma2):
         misfit = steps.squares - 2 * (W * sums.cross).sum() + (W @ W.T * both).sum()
@@ -204,14 +212,14 @@ def test_m_step_is_the_maximum():
     assert expected(best.W, best.sigma2 * 0.99) <= top
 
 
-def test_weighted_least_squares_equals_the_twin():
+def test_weighted_least_squares_equals_the_reference_implementation():
     data = binary_factors(60, m=5, d=3, sigma=0.5, random_state=4)
     start = data.W + 0.1
     expected = twin.weighted_least_squares(data.X, start, 0.5)
     np.testing.assert_allclose(weighted_least_squares(data.X, start, 0.5), expected, atol=1e-9)
 
 
-def test_alternating_least_squares_stands_still_at_the_truth_and_oracle_is_least_squares():
+def test_alternating_least_squares_converges_at_the_truth_and_oracle_is_least_squares():
     data = binary_factors(800, m=10, d=3, sigma=0.0, random_state=6)
     W, h, *_ = alternating_least_squares(data.X, data.h)
     np.testing.assert_allclose(W, data.W, atol=1e-8)
@@ -228,7 +236,7 @@ def test_independent_switches_come_back_whatever_their_signs():
     h = (rng.random((200_000, 4)) < p).astype(float)
     found = factor_independent(h @ W + 0.1 * rng.standard_normal((len(h), 12)), 4, 0.01, rng=rng)
     assert matched(W, found.W) < 0.05
-    np.testing.assert_allclose(np.sort(found.share), p, atol=0.01)
+    np.testing.assert_allclose(np.sort(found.probability), p, atol=0.01)
 
 
 def test_hashes_follow_rows_and_ignore_the_order_of_features():

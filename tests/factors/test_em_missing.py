@@ -21,7 +21,7 @@ from latentfit.factors.em.missing import (
     refine_observed,
     split_missing,
 )
-from latentfit.factors.em.steps import SwitchParams, SwitchSteps, first_params
+from latentfit.factors.em.steps import SwitchParams, SwitchSteps, initial_params
 from latentfit.factors.init.missing import fill_rows, fit_gaussian_rows
 from latentfit.factors.init.observed_count import observed_values
 from latentfit.simulate import binary_factors
@@ -57,7 +57,7 @@ def literal_posterior(row, params: SwitchParams):
 def case():
     data = binary_factors(60, m=5, d=3, sigma=0.4, random_state=3)
     rng = np.random.default_rng(1)
-    params = first_params(rng.normal(size=(3, 5)), np.array([0.3, 0.5, 0.6]), 0.3)
+    params = initial_params(rng.normal(size=(3, 5)), np.array([0.3, 0.5, 0.6]), 0.3)
     values = without(data.X, 0.3)
     values[0] = np.nan  # a row that shows nothing
     return values, params
@@ -106,7 +106,7 @@ def test_steps_on_complete_rows_equal_those_of_complete_data(case):
     seen = ObservedSteps(X, float((X**2).sum()), 5, "all", None, np.ones_like(X))
     one, other = complete.e_step(params), seen.e_step(params)
     assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-12)
-    assert np.allclose(other.totals, one.totals, atol=1e-10)
+    assert np.allclose(other.state_counts, one.state_counts, atol=1e-10)
     first, second = complete.m_step(one), seen.m_step(other)
     assert np.allclose(first.W, second.W, atol=1e-10)
     assert first.sigma2 == pytest.approx(second.sigma2, rel=1e-10)
@@ -116,7 +116,7 @@ def test_steps_on_complete_rows_equal_those_of_complete_data(case):
 def test_no_em_step_on_incomplete_rows_lowers_the_objective(seed):
     X = without(binary_factors(300, m=6, d=3, sigma=0.3, random_state=seed).X, 0.3, seed)
     rng = np.random.default_rng(seed)
-    fitted = refine_observed(X, first_params(rng.normal(size=(3, 6)), np.full(3, 0.5), 1.0), max_iter=100, tol=0)
+    fitted = refine_observed(X, initial_params(rng.normal(size=(3, 6)), np.full(3, 0.5), 1.0), max_iter=100, tol=0)
     gains = np.diff(fitted.path)
     assert len(gains) > 30
     assert (gains >= -1e-9 * np.abs(fitted.path[:-1])).all()
@@ -140,7 +140,7 @@ def test_draws_follow_rows_and_columns_to_another_order():
     rows, columns = np.random.default_rng(1).permutation(300), np.random.default_rng(2).permutation(6)
     moved = X[rows][:, columns]
     assert np.allclose(fill_rows(X, 2, 0)[rows][:, columns], fill_rows(moved, 2, 0), atol=1e-8)
-    params = first_params(np.eye(2, 6), np.array([0.4, 0.6]), 0.1)
+    params = initial_params(np.eye(2, 6), np.array([0.4, 0.6]), 0.1)
     there = SwitchParams(params.W[:, columns], params.log_prior, params.sigma2)
     assert np.allclose(draw_missing(X, params, 0)[rows][:, columns], draw_missing(moved, there, 0), atol=1e-12)
 
@@ -239,7 +239,7 @@ def test_several_completions_find_an_optimum_that_one_misses():
     H = rng.random((3000, 6)) < p
     H[:, 1] |= H[:, 0] & (rng.random(3000) < 0.4)
     X = without(H @ W + 0.5 * rng.normal(size=(3000, 12)), 0.25, 1004)
-    true = refine_observed(X, first_params(W, H.mean(axis=0), 0.25))
+    true = refine_observed(X, initial_params(W, H.mean(axis=0), 0.25))
     assert BinaryFactors(6).fit(X).objective_ > true.objective - 1
 
 

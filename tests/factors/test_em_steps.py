@@ -30,19 +30,19 @@ from latentfit.factors.em.states import (
     codes_of,
     constants,
     flips,
-    pair_totals,
+    pair_moments,
+    posterior_all,
+    posterior_near,
+    posterior_split,
     rows_at_once,
     split_table,
     states,
-    sums_all,
-    sums_near,
-    sums_split,
 )
 from latentfit.factors.em.steps import (
     SwitchParams,
     SwitchSteps,
-    first_centres,
-    first_params,
+    initial_centres,
+    initial_params,
     most_likely,
     plane_steps,
     posterior,
@@ -50,7 +50,7 @@ from latentfit.factors.em.steps import (
     way_to_sum,
 )
 from latentfit.factors.init import candidates as switch_race
-from latentfit.factors.init.candidates import doubtful, jittered_picks, raced_params
+from latentfit.factors.init.candidates import ambiguous, jittered_picks, selected_params
 from reproduction.switches_methods import random_switches
 
 
@@ -79,9 +79,9 @@ def test_switch_i_is_bit_i():
 
 
 def test_pairs_of_many_switches_are_summed_in_chunks():
-    totals = np.random.default_rng(0).random(2**13)
+    state_counts = np.random.default_rng(0).random(2**13)
     h = ((np.arange(2**13)[:, None] >> np.arange(13)) & 1).astype(float)
-    np.testing.assert_allclose(pair_totals(totals, 13), h.T @ (totals[:, None] * h), rtol=1e-10)
+    np.testing.assert_allclose(pair_moments(state_counts, 13), h.T @ (state_counts[:, None] * h), rtol=1e-10)
 
 
 @pytest.mark.parametrize("d", [2, 3, 5])
@@ -101,13 +101,13 @@ def test_weights_of_states_are_those_of_the_model(d):
     want = chances / chances.sum(axis=1, keepdims=True)
     constant = constants(G, params.sigma2, params.log_prior)
     for found in (
-        sums_all(beta, constant),
-        sums_split(beta, split_table(G, params.sigma2, params.log_prior)),
-        sums_near(beta, G, params.sigma2, params.log_prior, np.zeros(6, np.int64), d),
+        posterior_all(beta, constant),
+        posterior_split(beta, split_table(G, params.sigma2, params.log_prior)),
+        posterior_near(beta, G, params.sigma2, params.log_prior, np.zeros(6, np.int64), d),
     ):
         np.testing.assert_allclose(found.log_sum, np.log(chances.sum(axis=1)), rtol=1e-9)
         np.testing.assert_allclose(found.mean, want @ np.array(all_states(d)), atol=1e-10)
-        np.testing.assert_allclose(found.totals, want.sum(axis=0), rtol=1e-9)
+        np.testing.assert_allclose(found.state_counts, want.sum(axis=0), rtol=1e-9)
     assert best_all(beta, constant).tolist() == logs.argmax(axis=1).tolist()
     split = split_table(G, params.sigma2, params.log_prior)
     cross = [
@@ -126,9 +126,9 @@ def test_few_rows_at_a_time_are_the_same(monkeypatch):
     def found():
         constant = constants(G, params.sigma2, params.log_prior)
         return [
-            sums_all(beta, constant),
-            sums_split(beta, split_table(G, params.sigma2, params.log_prior)),
-            sums_near(beta, G, params.sigma2, params.log_prior, np.full(70, 5), 2),
+            posterior_all(beta, constant),
+            posterior_split(beta, split_table(G, params.sigma2, params.log_prior)),
+            posterior_near(beta, G, params.sigma2, params.log_prior, np.full(70, 5), 2),
         ], best_all(beta, constant)
 
     whole, best = found()
@@ -140,7 +140,7 @@ def test_few_rows_at_a_time_are_the_same(monkeypatch):
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one.log_sum, other.log_sum, rtol=1e-12)
         np.testing.assert_allclose(one.mean, other.mean, atol=1e-12)
-        np.testing.assert_allclose(one.totals, other.totals, rtol=1e-10)
+        np.testing.assert_allclose(one.state_counts, other.state_counts, rtol=1e-10)
     assert whole[2].centres.tolist() == parts[2].centres.tolist()
 
 
@@ -150,7 +150,7 @@ def test_near_states_are_summed_around_centres_that_move_where_the_sum_rises(mon
     h = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], float)
     beta = h @ G / 0.05
     logs = beta @ states(4).T + constants(G, 0.05, params.log_prior)
-    found = sums_near(beta, G, 0.05, params.log_prior, np.zeros(3, np.int64), 1)
+    found = posterior_near(beta, G, 0.05, params.log_prior, np.zeros(3, np.int64), 1)
     for row in range(3):
         centre = int(found.centres[row])
         near = [centre, *(centre ^ (1 << i) for i in range(4))]
@@ -160,9 +160,9 @@ def test_near_states_are_summed_around_centres_that_move_where_the_sum_rises(mon
         there = near[int(logs[row, near].argmax())]  # a move to the likeliest of them would not raise the sum
         beyond = [there, *(there ^ (1 << i) for i in range(4))]
         assert np.log(np.exp(logs[row, beyond]).sum()) <= found.log_sum[row] + 1e-9
-    assert found.totals.sum() == pytest.approx(3.0)
+    assert found.state_counts.sum() == pytest.approx(3.0)
     monkeypatch.setattr(switch_states, "RECENTRE", 0)
-    still = sums_near(beta, G, 0.05, params.log_prior, np.zeros(3, np.int64), 1)
+    still = posterior_near(beta, G, 0.05, params.log_prior, np.zeros(3, np.int64), 1)
     assert still.centres.tolist() == [0, 0, 0]
     assert (found.log_sum >= still.log_sum).all()
     assert (found.log_sum > still.log_sum).any()
@@ -176,7 +176,7 @@ def test_a_pass_and_its_objective_are_those_of_the_model():
     X = np.random.default_rng(2).normal(size=(7, 4))
     steps = SwitchSteps(X, float((X**2).sum()), 4, "all")
     sums = steps.e_step(params)
-    value, totals, cross = 0.0, np.zeros(8), np.zeros((3, 4))
+    value, state_counts, cross = 0.0, np.zeros(8), np.zeros((3, 4))
     for x in X:
         chances = [
             np.exp(params.log_prior[c] - ((x - np.array(h) @ params.W) ** 2).sum() / (2 * 0.5)) / (np.pi) ** 2
@@ -184,16 +184,16 @@ def test_a_pass_and_its_objective_are_those_of_the_model():
         ]  # (2πσ²)^(m/2) = π²
         value += np.log(sum(chances))
         share = np.array(chances) / sum(chances)
-        totals += share
+        state_counts += share
         cross += np.outer(share @ states(3), x)
     assert sums.log_likelihood == pytest.approx(value)
-    np.testing.assert_allclose(sums.totals, totals)
+    np.testing.assert_allclose(sums.state_counts, state_counts)
     np.testing.assert_allclose(sums.cross, cross)
     assert steps.objective(params, sums) == pytest.approx(value + params.log_prior.mean())
     found = steps.m_step(sums)
-    share = (totals + 1 / 8) / 8
+    share = (state_counts + 1 / 8) / 8
     np.testing.assert_allclose(np.exp(found.log_prior), share)
-    both = states(3).T @ (totals[:, None] * states(3))
+    both = states(3).T @ (state_counts[:, None] * states(3))
     np.testing.assert_allclose(found.W, np.linalg.solve(both, cross), rtol=1e-8)
     misfit = sum(
         p * ((x - np.array(h) @ found.W) ** 2).sum()
@@ -229,12 +229,12 @@ def test_rows_in_a_plane_count_by_all_their_features():
 
 
 def test_a_start_has_independent_switches():
-    found = first_params(np.ones((3, 4)), np.array([0.3, 0.0, 1.5]), 0.2)
+    found = initial_params(np.ones((3, 4)), np.array([0.3, 0.0, 1.5]), 0.2)
     on = [0.3, 0.02, 0.98]
     for code, h in enumerate(all_states(3)):
         chance = np.prod([p if one else 1 - p for p, one in zip(on, h, strict=True)])
         assert np.exp(found.log_prior[code]) == pytest.approx(chance)
-    assert first_params(np.ones((1, 1)), np.array([0.5]), 0.0).sigma2 > 0
+    assert initial_params(np.ones((1, 1)), np.array([0.5]), 0.0).sigma2 > 0
 
 
 def test_switches_in_another_order_are_the_same_model():
@@ -283,17 +283,17 @@ def test_posteriors_are_the_same_by_either_sum(monkeypatch, sigma2):
         np.testing.assert_allclose(posterior(X, params)[0], want[0], atol=1e-8)
 
 
-def test_first_centres_are_rounded_unmixed_values():
+def test_initial_centres_are_rounded_unmixed_values():
     W = np.array([[2.0, 0.0], [1.0, 1.0]])
     h = np.array([[0.4, 0.6], [0.51, 0.49], [1.3, 0.9], [-0.2, 0.1]])
     beta = (h @ W) @ W.T / 0.3
-    assert first_centres(beta, W @ W.T, 0.3).tolist() == [2, 1, 3, 0]
+    assert initial_centres(beta, W @ W.T, 0.3).tolist() == [2, 1, 3, 0]
 
 
-def test_the_climb_is_in_the_plane_and_then_one_step_at_least_out_of_it(monkeypatch):
+def test_em_runs_in_the_plane_and_then_at_least_one_step_in_the_full_space(monkeypatch):
     rng = np.random.default_rng(0)
     X = (rng.random((40, 2)) < 0.5) @ rng.normal(size=(2, 5)) + 0.1 * rng.normal(size=(40, 5))
-    start = first_params(rng.normal(size=(2, 5)), np.full(2, 0.5), 0.5)
+    start = initial_params(rng.normal(size=(2, 5)), np.full(2, 0.5), 0.5)
     heard = []
     real = switches.em
 
@@ -355,7 +355,7 @@ def test_the_baseline_takes_its_place_and_others_are_on_in_at_most_half_of_the_r
 
 
 @pytest.mark.parametrize(("loss", "taken"), [(0.99, True), (1.01, False)])
-def test_a_baseline_may_cost_a_thousandth_of_a_nat_a_row(monkeypatch, loss, taken):
+def test_a_baseline_may_cost_a_thousandth_of_a_nat_per_row(monkeypatch, loss, taken):
     X = np.ones((1000, 2))
     params = SwitchParams(np.array([[1.0, 2.0], [3.0, 5.0]]), law(2, s10=0.4, s11=0.6), 0.1)
     old = EMResult(params, None, -50.0, -50.0, 3, True, [])
@@ -387,7 +387,7 @@ def test_appendix_k_with_all_states_weighs_rows_by_their_likelihoods():
     assert np.isfinite(weighted_least_squares(X, W, 0.0)).all()
 
 
-def test_appendix_l_stops_when_switches_stand_still_or_after_its_passes():
+def test_appendix_l_stops_when_switches_no_longer_change_or_after_max_iter():
     rng = np.random.default_rng(1)
     W = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, 1.0]])
     h = bits(rng.integers(0, 4, 30), 2)
@@ -480,11 +480,11 @@ def start_of(scores, chosen, filter_="ks", n_scored=400, y=None, d=2):
     return SimpleNamespace(candidates=found, whitening=SimpleNamespace(d=d))
 
 
-def test_a_chosen_score_is_doubtful_a_quarter_above_its_null_level():
+def test_a_chosen_score_is_ambiguous_a_quarter_above_its_null_level():
     limit = 1.25 * switch_race.KS_NULL / 20
-    assert not doubtful(start_of([0.01, 0.99 * limit, 9.0], [0, 1]))
-    assert doubtful(start_of([0.01, 1.01 * limit, 9.0], [0, 1]))
-    assert not doubtful(start_of([0.01, 1.01 * limit, 9.0], [0, 1], "exact"))
+    assert not ambiguous(start_of([0.01, 0.99 * limit, 9.0], [0, 1]))
+    assert ambiguous(start_of([0.01, 1.01 * limit, 9.0], [0, 1]))
+    assert not ambiguous(start_of([0.01, 1.01 * limit, 9.0], [0, 1], "exact"))
 
 
 def test_picks_are_distinct_sets_the_greedy_one_first_and_swaps_of_its_worst():
@@ -500,9 +500,9 @@ def test_picks_are_distinct_sets_the_greedy_one_first_and_swaps_of_its_worst():
 
 
 def race(monkeypatch, *, sigma2=1.0, noise_free=False, exclusive=False, picks=3, winner="1"):
-    """What `raced_params` says of a start whose spread is σ."""
+    """What `selected_params` says of a start whose spread is σ."""
     start = SimpleNamespace(
-        W=np.eye(2), share=np.full(2, 0.4), sigma2=sigma2, noise_free=noise_free, exclusive=exclusive,
+        W=np.eye(2), probability=np.full(2, 0.4), sigma2=sigma2, noise_free=noise_free, exclusive=exclusive,
         whitening=SimpleNamespace(basis=np.eye(2), K=np.eye(2), d=2),
         candidates=SimpleNamespace(scores=np.zeros(2), chosen=np.arange(2), filter="ks", n_scored=4),
     )  # fmt: skip
@@ -515,15 +515,15 @@ def race(monkeypatch, *, sigma2=1.0, noise_free=False, exclusive=False, picks=3,
 
     monkeypatch.setattr(switch_race, "halve", halve)
     rows = switch_start._hashed(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30, dtype=np.uint64))
-    params, note = raced_params(rows, start, np.random.default_rng(0))
+    params, note = selected_params(rows, start, np.random.default_rng(0))
     assert bool(heard) == (note is not None)
     assert all(one == (picks, True) for one in heard)
     return params, note
 
 
-def test_picks_race_only_where_noise_blurs_the_scores(monkeypatch):
+def test_several_picks_are_compared_only_where_noise_blurs_the_scores(monkeypatch):
     params, note = race(monkeypatch, sigma2=0.0901)
-    assert "3 sets of candidates climbed on 30 rows, another than the greedy one" in note
+    assert "3 sets of candidates were compared on 30 rows, another than the greedy one" in note
     np.testing.assert_allclose(np.exp(params.log_prior[0]), 0.64**2)  # shares of .6²
     np.testing.assert_allclose(params.W, np.eye(2) / 0.6)
     assert "the greedy one was likeliest" in race(monkeypatch, winner="0")[1]

@@ -19,9 +19,16 @@ from latentfit.core.em import em
 from latentfit.core.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
 from latentfit.core.matrix import read_matrix
 from latentfit.core.model_file import read_model, write_model
-from latentfit.core.tensor.init import spectral_start
+from latentfit.core.tensor.init import spectral_init
 from latentfit.factors.em.least_squares import baseline, conventional
-from latentfit.factors.em.steps import SwitchParams, SwitchSteps, first_params, most_likely, posterior, refine_switches
+from latentfit.factors.em.steps import (
+    SwitchParams,
+    SwitchSteps,
+    initial_params,
+    most_likely,
+    posterior,
+    refine_switches,
+)
 from latentfit.factors.simulate import draw_switches, draw_weights
 from latentfit.simulate import binary_factors
 
@@ -64,7 +71,7 @@ def test_every_option_fits(search, refine):
 @pytest.mark.parametrize("split", [False, True])
 def test_filters_and_split_rows_find_the_weights(filter_, split):
     data = binary_factors(6000, m=15, d=4, sigma=0.1, random_state=1)
-    start = spectral_start(data.X, 4, filter_=filter_, split=split, rng=0)
+    start = spectral_init(data.X, 4, filter_=filter_, split=split, rng=0)
     assert matched(data.W, start.W)[1] < 0.3
     model = BinaryFactors(4, filter=filter_, split=split).fit(data.X)
     assert matched(data.W, model.components_)[1] < 0.05
@@ -118,10 +125,10 @@ def test_convention_keeps_the_likelihood():
 
 @settings(max_examples=25)
 @given(st.integers(1, 4), st.integers(0, 2**20), st.sampled_from([0.0, 0.05, 0.3, 1.0]))
-def test_em_never_falls(d, seed, sigma):
+def test_em_never_lowers_the_objective(d, seed, sigma):
     data = binary_factors(200, m=d + 3, d=d, sigma=sigma, random_state=seed)
     rng = np.random.default_rng(seed)
-    start = first_params(data.W + 0.5 * rng.standard_normal(data.W.shape), np.full(d, 0.4), sigma**2 + 0.1)
+    start = initial_params(data.W + 0.5 * rng.standard_normal(data.W.shape), np.full(d, 0.4), sigma**2 + 0.1)
     for accelerate in (False, True):
         path = np.array(refine_switches(data.X, start, max_iter=30, tol=0.0, accelerate=accelerate).path)
         assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
@@ -129,9 +136,9 @@ def test_em_never_falls(d, seed, sigma):
 
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("sigma", [0.1, 0.3, 1.0])
-def test_em_with_known_noise_keeps_it_and_never_falls(sigma, accelerate):
+def test_em_with_known_noise_holds_it_fixed_and_never_lowers_the_objective(sigma, accelerate):
     data = binary_factors(400, m=8, d=3, sigma=0.3, random_state=1)
-    start = first_params(data.W + 0.3, np.full(3, 0.4), 0.5)
+    start = initial_params(data.W + 0.3, np.full(3, 0.4), 0.5)
     found = refine_switches(data.X, start, noise=sigma, max_iter=40, tol=0.0, accelerate=accelerate)
     assert found.params.sigma2 == pytest.approx(sigma**2, rel=1e-12)
     path = np.array(found.path)
@@ -139,7 +146,7 @@ def test_em_with_known_noise_keeps_it_and_never_falls(sigma, accelerate):
 
 
 @pytest.mark.parametrize("refine", ["em", "wls", "als", None])
-def test_noise_that_is_given_is_kept(refine):
+def test_given_noise_is_held_fixed(refine):
     data = binary_factors(3000, m=12, d=3, sigma=0.1, random_state=2)
     models = {noise: BinaryFactors(3, refine=refine, noise=noise).fit(data.X) for noise in (None, 0.1, 0.3)}
     assert models[None].noise_ == pytest.approx(0.1, abs=0.02)
@@ -157,11 +164,11 @@ def test_the_number_of_switches_is_judged_by_the_noise_that_is_given():
 
 
 @pytest.mark.parametrize("radius", ["near2", "near3"])
-def test_em_over_near_states_never_falls(radius):
+def test_em_over_near_states_never_lowers_the_objective(radius):
     data = binary_factors(400, m=15, d=6, sigma=0.5, random_state=4)
     rng = np.random.default_rng(0)
     steps = SwitchSteps(data.X, float((data.X**2).sum()), 15, radius)
-    start = first_params(data.W + 0.4 * rng.standard_normal(data.W.shape), np.full(6, 0.4), 0.5)
+    start = initial_params(data.W + 0.4 * rng.standard_normal(data.W.shape), np.full(6, 0.4), 0.5)
     path = np.array(em(steps, start, max_iter=40, tol=0.0).path)
     assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
 
@@ -169,7 +176,7 @@ def test_em_over_near_states_never_falls(radius):
 def test_many_switches_by_near_states():
     """Beyond the tables of the split form; the answer is still near the truth."""
     data = binary_factors(3000, m=40, d=17, sigma=0.05, random_state=0)
-    start = first_params(data.W, data.h.mean(axis=0), 0.01)
+    start = initial_params(data.W, data.h.mean(axis=0), 0.01)
     refined = refine_switches(data.X, start, max_iter=4)
     assert matched(data.W, refined.params.W)[1] < 0.1
     assert (np.diff(refined.path) >= -1e-9 * abs(refined.path[0])).all()
@@ -191,14 +198,14 @@ def test_permutations_permute_the_answer():
     np.testing.assert_allclose(two.transform(data.X[:, features]), one.transform(data.X), atol=1e-6)
 
 
-def test_scale_scales():
+def test_weights_scale_with_the_data():
     data = binary_factors(1500, m=10, d=3, sigma=0.2, random_state=7)
     one, two = BinaryFactors(3).fit(data.X), BinaryFactors(3).fit(1000 * data.X)
     np.testing.assert_allclose(two.components_, 1000 * one.components_, rtol=1e-5, atol=1e-3)
     assert two.noise_ == pytest.approx(1000 * one.noise_, rel=1e-6)
 
 
-def test_alone_or_in_a_batch():
+def test_a_row_alone_or_in_a_batch_gets_the_same_result():
     data = binary_factors(700, m=8, d=4, sigma=0.3, random_state=1)
     model = BinaryFactors(4).fit(data.X)
     together, hard = model.transform(data.X), model.predict(data.X)
@@ -237,7 +244,7 @@ def test_rows_add_up_and_pickles_hold_no_rows():
     again = pickle.loads(pickle.dumps(model))
     assert not hasattr(again, "_matrix")
     assert again.report_.verdict == model.report_.verdict
-    with pytest.raises(DataError, match="give rows of 2 numbers"):
+    with pytest.raises(DataError, match=r"switches must have shape \(n_samples, 2\)"):
         model.inverse_transform(np.ones((3, 5)))
 
 
@@ -263,10 +270,10 @@ def with_cell(X, value):
         (lambda X: X[:1], {}, "1 sample"),
         (lambda X: X, {"n_components": 0}, "from 1 to 20"),
         (lambda X: X, {"n_components": 21}, "from 1 to 20"),
-        (lambda X: X, {"search": "homotopy"}, "give one of auto, newton, power, independent"),
-        (lambda X: X, {"filter": "best"}, "give one of auto, ks, rounding, exact"),
-        (lambda X: X, {"refine": "sgd"}, "give one of em, wls, als, or None"),
-        (lambda X: X, {"noise": -1.0}, "is no standard deviation"),
+        (lambda X: X, {"search": "homotopy"}, "search must be one of auto, newton, power, independent"),
+        (lambda X: X, {"filter": "best"}, "filter must be one of auto, ks, rounding, exact"),
+        (lambda X: X, {"refine": "sgd"}, "refine must be one of em, wls, als or None"),
+        (lambda X: X, {"noise": -1.0}, "noise must be a standard deviation >= 0 or None"),
         (lambda X: X, {"engine": "abacus"}, "must be one of"),
         (lambda X: pd.DataFrame({"a": ["x"] * 60, "b": X[:, 0]}), {}, "feature 'a' holds 'x' in row 1, no number"),
         (lambda X: pd.DataFrame(index=range(60)), {}, "no features|0 feature"),
@@ -278,10 +285,10 @@ def test_bad_input_gets_one_sentence(change, options, words):
 
 
 def test_more_switches_than_features_or_rank():
-    with pytest.raises(NotIdentifiableError, match="7 switches were asked of 5 features"):
+    with pytest.raises(NotIdentifiableError, match="n_components must be at most 5 for 5 features that change, got 7"):
         BinaryFactors(7).fit(small())
     X = small()
-    with pytest.raises(NotIdentifiableError, match="asked of data of rank 2"):
+    with pytest.raises(NotIdentifiableError, match="n_components must be at most 2 for data of rank 2, got 4"):
         BinaryFactors(4).fit(np.hstack([X[:, :2], X[:, :2] * 2, X[:, :1] + X[:, 1:2]]))
 
 
@@ -308,7 +315,7 @@ def test_read_matrix_takes_lists():
 
 
 def test_simulation_refuses_nonsense():
-    with pytest.raises(DataError, match="at least one row, feature and switch"):
+    with pytest.raises(DataError, match="n, m and d must be at least 1"):
         binary_factors(10, m=0)
 
 
@@ -346,7 +353,7 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path, part, change):
         latentfit.load(tmp_path / "bad.latent")
 
 
-def test_a_feature_that_counts_the_rows_is_told_at_the_line_of_the_fit():
+def test_the_warning_of_a_feature_that_counts_the_rows_points_at_the_line_of_the_fit():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40), "row": np.arange(40)})
     with pytest.warns(DataWarning, match="feature 'row' counts the rows, so it identifies rows") as told:

@@ -18,13 +18,13 @@ from latentfit.simulate import binary_factors
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-def test_features_far_from_zero_are_doubted():
+def test_features_far_from_zero_are_not_trusted():
     X = binary_factors(3_000, m=8, d=3, sigma=0.1, random_state=1).X
     assert BinaryFactors().fit(X).report_.verdict == "trusted"
     assert "subtract a constant" in " ".join(BinaryFactors().fit(X + 1e7).report_.reasons)
 
 
-def test_converged_means_that_the_full_space_stands_still():
+def test_converged_means_convergence_in_the_full_space():
     X = binary_factors(1_000, m=30, d=4, sigma=0.8, random_state=0).X
     model = BinaryFactors(4).fit(X)
     assert model.converged_
@@ -47,30 +47,30 @@ def test_alternating_least_squares_says_how_long_it_took():
 
 
 @pytest.mark.parametrize("refine", ["em", "wls", "als"])
-def test_no_passes_keep_the_start(refine):
+def test_max_iter_zero_keeps_the_initial_parameters(refine):
     X = binary_factors(500, m=10, d=3, sigma=0.4, random_state=2).X
     start, kept = (BinaryFactors(3, refine=one, max_iter=0).fit(X) for one in (None, refine))
     np.testing.assert_array_equal(kept.components_, start.components_)
     assert kept.n_iter_ == 0
 
 
-def test_a_baseline_takes_no_more_passes_than_were_allowed():
+def test_the_second_em_run_for_a_baseline_respects_max_iter():
     X = binary_factors(500, m=10, d=3, sigma=0.4, random_state=0).X + 3.0
     model = BinaryFactors(4, max_iter=9, tol=0.0).fit(X)
     assert model.n_iter_ == 9
     assert "always on" in " ".join(BinaryFactors(4).fit(X).report_.notes)
 
 
-def test_people_without_a_call_that_matters_are_refused_and_equal_people_doubted():
+def test_people_without_informative_calls_are_refused_and_equal_people_not_trusted():
     rng = np.random.default_rng(0)
     calls = rng.binomial(2, rng.uniform(0.1, 0.9, (30, 50))).astype(float)
     calls[3] = np.nan
-    with pytest.raises(DataError, match="person 3 has no call at any SNP that shapes the fit"):
+    with pytest.raises(DataError, match="person 3 has no call at any SNP used by the fit"):
         Admixture(2).fit(np.c_[calls, np.zeros(30)])
     assert Admixture(2).fit(np.ones((10, 5), int)).report_.verdict != "trusted"
 
 
-def test_tensor_starts_and_refits_speak_of_the_same_objective():
+def test_tensor_initialisations_and_refits_use_the_same_objective():
     rng = np.random.default_rng(0)
     calls = rng.binomial(2, rng.dirichlet([0.3, 0.3], 60) @ rng.uniform(0.05, 0.95, (2, 200)))
     assert -200 < Admixture(2, init="tensor").fit(calls).objective_ <= 0  # squares, as of every least-squares fit
@@ -110,7 +110,7 @@ class Counted(str):
         return str.__eq__(self, other)
 
 
-def test_a_name_twice_is_found_in_one_walk():
+def test_a_repeated_name_is_found_in_linear_time():
     """40,000 names took 17 seconds when each was compared with all before it."""
     names = [Counted(f"cg{n}") for n in range(3_000)]
     names[-1] = Counted(names[-2])
@@ -126,7 +126,7 @@ def test_a_negative_seed_is_bad_usage(capsys):
     assert main(["factors", "none.csv", "--seed", "-1"]) == 2
 
 
-def test_a_word_among_numbers_is_named_with_its_row():
+def test_text_among_numbers_is_reported_with_its_row():
     rng = np.random.default_rng(0)
     words = [f"{value:.3f}" for value in rng.random(20)]
     words[6] = "n.d."
@@ -143,7 +143,7 @@ def test_everyone_has_a_name_of_their_own(tmp_path, capsys):
     path = tmp_path / "panel.csv"
     path.write_text("sample,rs1,rs2\nann,0,1\nbob,1,2\nann,2,0\n")
     assert main(["admixture", str(path), "--out", str(tmp_path / "out")]) == 3
-    assert "the person 'ann' stands in rows 1 and 3" in capsys.readouterr().err
+    assert "the person 'ann' is in rows 1 and 3" in capsys.readouterr().err
     path.write_text("sample,rs1,rs2\nann,0,1\n,1,2\n")
     assert main(["admixture", str(path), "--out", str(tmp_path / "out")]) == 3
     assert "the person in row 2 has no name" in capsys.readouterr().err
@@ -170,6 +170,6 @@ def test_a_switch_on_in_half_a_percent_of_many_rows_is_found(seed):
 
 
 @pytest.mark.parametrize("unit", [1e200, 1e-200])
-def test_units_beyond_the_numbers_of_a_computer_are_refused(unit):
+def test_values_whose_third_power_overflows_are_refused(unit):
     with pytest.raises(DataError, match="give other units"):
         BinaryFactors(2).fit(unit * binary_factors(50, m=5, d=2, random_state=0).X)

@@ -136,7 +136,7 @@ def test_one_dimension_has_one_stable_pair():
     assert (told.residual[0], told.smallest[0], told.condition[0], told.definite[0]) == (0.0, 1.0, 1.0, -1)
 
 
-def test_newton_says_which_starts_arrived(monkeypatch):
+def test_newton_says_which_starting_points_converged(monkeypatch):
     T = orthogonal_tensor([2.0, 4.0])
     y, found = newton(T, np.array([[3.0, 0.1], [0.1, 5.0]]))
     assert found.all()
@@ -151,7 +151,7 @@ def test_newton_says_which_starts_arrived(monkeypatch):
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e6])
-def test_newton_arrives_whatever_the_size_of_the_tensor(size):
+def test_newton_converges_whatever_the_scale_of_the_tensor(size):
     T = symmetric_tensor(3, 6)
     starts = sphere(40, 3, np.random.default_rng(0))
     plain, arrived = newton(T, starts)
@@ -247,7 +247,7 @@ def test_candidates_of_one_switch():
 
 
 @pytest.mark.parametrize("search", ["auto", "newton", "power"])
-def test_candidates_are_pairs_of_a_length_that_a_share_can_have(monkeypatch, search):
+def test_candidates_are_pairs_whose_length_is_a_possible_probability(monkeypatch, search):
     """e_i/λ_i with λ = 2, 5 and 20: the last is on in 1/400 of the rows."""
     T, mean = orthogonal_tensor([2.0, 5.0, 20.0]), np.array([0.5, 0.2, 0.05])
     monkeypatch.setattr(switches, "NEWTON_STARTS", 30)
@@ -264,7 +264,7 @@ def test_candidates_are_pairs_of_a_length_that_a_share_can_have(monkeypatch, sea
             assert (0.5, 0.2, 0.0) in rows
 
 
-def test_a_share_above_one_has_the_room_that_sampling_error_needs(monkeypatch):
+def test_a_probability_above_one_is_allowed_within_sampling_error(monkeypatch):
     """λ > 1 − 3/√n for Newton's pairs, never less than 1/1.15; any within 1.15 otherwise."""
     monkeypatch.setattr(switches, "NEWTON_STARTS", 30)
     for value, n, search, kept in (
@@ -281,7 +281,7 @@ def test_a_share_above_one_has_the_room_that_sampling_error_needs(monkeypatch):
         assert (np.abs(found.y - [1 / value, 0]).max(axis=1) < 1e-6).any() == kept, (value, n, search)
 
 
-def test_starts_lie_where_true_vectors_can(monkeypatch):
+def test_starting_points_lie_where_true_vectors_can(monkeypatch):
     """E h = E h² puts them on the sphere over the mean; as many more as Newton lost, of length .4 to .9."""
     seen = []
     monkeypatch.setattr(switches, "levenberg_marquardt", lambda T, starts: seen.append(starts) or starts[:0])
@@ -301,7 +301,7 @@ def test_starts_lie_where_true_vectors_can(monkeypatch):
     assert (lengths <= 0.9).all()
 
 
-def test_no_candidate_is_no_mistake():
+def test_an_empty_set_of_candidates_is_no_error():
     found = find_candidates(orthogonal_tensor([0.5, 0.4]), np.ones(2), 1000, "newton", np.random.default_rng(0))
     assert len(found) == 0
     assert found.y.shape == (0, 2)
@@ -532,8 +532,8 @@ def test_independent_switches_of_exact_moments():
         times = round(100 * (p[0] if a else 1 - p[0]) * (p[1] if b else 1 - p[1]))
         rows += [a * W[0] + b * W[1]] * times
     found = factor_independent(np.array(rows), 2, 0.0, rng=np.random.default_rng(0))
-    order = np.argsort(found.share)
-    np.testing.assert_allclose(found.share[order], p, atol=1e-8)
+    order = np.argsort(found.probability)
+    np.testing.assert_allclose(found.probability[order], p, atol=1e-8)
     np.testing.assert_allclose(found.W[order], W, atol=1e-8)
     np.testing.assert_allclose(found.skew[order], (1 - 2 * p) / np.sqrt(p * (1 - p)), atol=1e-8)
     assert found.residual < 1e-8
@@ -541,7 +541,7 @@ def test_independent_switches_of_exact_moments():
     assert factor_independent(both, 2, 0.0, rng=np.random.default_rng(0)).residual > 1e-3
 
 
-def test_what_independence_does_not_explain_is_a_share_of_the_tensor(monkeypatch):
+def test_the_residual_of_independence_is_relative_to_the_tensor(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.gamma(1.0, 1.0, (200, 3)) @ rng.standard_normal((3, 4))
     axes = iter(np.eye(2))
@@ -609,7 +609,7 @@ def test_whitening_takes_the_noise_out_and_keeps_a_buried_signal_small():
     assert found.basis.tolist() == np.eye(3)[:, :2].tolist()
 
 
-def test_the_noise_s_share_is_taken_from_the_third_moment():
+def test_the_contribution_of_noise_is_subtracted_from_the_third_moment():
     """(17): Σ_i σ² (μ ⊗ e_i ⊗ e_i and its turns), seen through K."""
     rng = np.random.default_rng(3)
     K, mu, third = rng.standard_normal((4, 2)), rng.random(4), symmetric_tensor(2)

@@ -56,7 +56,7 @@ def test_more_switches_than_are_looked_for_are_named_as_the_reason():
         BinaryFactors(feature_noise="unequal").fit(X)
 
 
-def test_the_default_says_what_would_serve():
+def test_the_verdict_of_equal_noise_suggests_unequal_noise():
     _, X = noisy()
     report = BinaryFactors().fit(X).report_
     assert report.verdict != "trusted"
@@ -100,13 +100,13 @@ def test_variances_are_a_fixed_point_of_the_likelihood():
     assert not determined(12, 8)
 
 
-def test_what_cannot_be_told_gets_one_sentence():
+def test_noise_that_cannot_be_estimated_raises_an_error():
     _, X = noisy()
-    with pytest.raises(NotIdentifiableError, match="noise of each of 20 features cannot be told beside 15 switches"):
+    with pytest.raises(NotIdentifiableError, match="each of 20 features cannot be estimated beside 15 switches"):
         BinaryFactors(15, feature_noise="unequal").fit(X)
     with pytest.raises(NotIdentifiableError, match="in 15 rows; bring more rows or features"):
         BinaryFactors(feature_noise="unequal").fit(X[:15])
     with pytest.raises(DataError, match="feature_noise must be 'equal' or 'unequal', got 'free'"):
         BinaryFactors(feature_noise="free").fit(X)
-    with pytest.raises(DataError, match=r"noise=0.1 is one for all features"):
+    with pytest.raises(DataError, match=r"noise must be None with feature_noise='unequal', got 0\.1"):
         BinaryFactors(feature_noise="unequal", noise=0.1).fit(X)

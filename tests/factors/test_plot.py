@@ -42,7 +42,7 @@ def test_weights_probabilities_and_candidates(switches, tmp_path):
     assert plot_candidates(switches, ax=drawn) is drawn
 
 
-def test_few_of_many_features():
+def test_plots_show_the_most_moved_of_many_features():
     weights = np.zeros((2, 500))
     weights[0, 400], weights[1, 3] = 1.0, -2.0
     shown = moved_features(weights, 2)
@@ -63,7 +63,7 @@ def test_fractions_and_profiles(mixed, tmp_path):
     )
     model.save(tmp_path / "m.latent")
     again = load(tmp_path / "m.latent")
-    with pytest.raises(DataError, match="keeps no samples"):
+    with pytest.raises(DataError, match="a model file stores no samples"):
         plot_fractions(again)
     later = np.array([bar.get_height() for bar in plot_fractions(again, rows).patches]).reshape(3, 12)
     np.testing.assert_allclose(later, heights, atol=1e-9)

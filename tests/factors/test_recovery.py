@@ -12,7 +12,7 @@ from latentfit.core.tensor.init import count_switches, noise_variance
 from latentfit.core.tensor.whitened import Spectrum, spectrum, whiten
 from latentfit.factors.em.least_squares import oracle
 from latentfit.factors.em.states import states
-from latentfit.factors.em.steps import first_params, refine_switches
+from latentfit.factors.em.steps import initial_params, refine_switches
 from latentfit.factors.simulate import draw_switches, draw_weights
 from latentfit.simulate import binary_factors
 
@@ -65,7 +65,7 @@ def test_em_is_near_the_oracle_and_at_the_optimum():
     for seed in range(12):
         data = binary_factors(6_000, 30, 6, 0.4, seed)
         model = BinaryFactors(6).fit(data.X)
-        truth = refine_switches(data.X, first_params(data.W, data.h.mean(axis=0), 0.16))
+        truth = refine_switches(data.X, initial_params(data.W, data.h.mean(axis=0), 0.16))
         reached.append(model.log_likelihood_ > truth.log_likelihood - 1)
         ratios.append(error(data.W, model.components_) / error(data.W, oracle(data.X, data.h)))
     assert np.median(ratios) < 1.1
@@ -85,7 +85,7 @@ def test_number_of_switches_is_found(sigma):
     assert np.mean(np.array(found) == 6) >= 0.95
 
 
-def test_pure_noise_has_one_switch_and_a_doubt():
+def test_pure_noise_has_one_switch_and_a_caution():
     X = np.random.default_rng(0).standard_normal((2000, 10))
     model = BinaryFactors().fit(X)
     assert model.n_components_ == 1

@@ -69,7 +69,7 @@ def test_passes_and_samples_are_those_of_memory(small_blocks):
     assert np.array_equal(here.sample(100)[0], X[hashes < np.sort(hashes)[100]])
 
 
-def test_one_block_is_added_as_it_always_was():
+def test_one_block_is_the_sum_of_its_slices_in_order():
     """Up to a block of rows, sums are those of the slices of 8,192 rows in order."""
     X = np.random.default_rng(0).standard_normal((20_000, 5))
     total = np.zeros((5, 5))
@@ -137,7 +137,7 @@ def test_workers_give_the_same_bits(tmp_path, small_blocks, n_workers):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("climb", [1, 2, 3])
-def test_going_on_is_going_through(tmp_path, monkeypatch, climb):
+def test_a_resumed_fit_gives_the_same_bits_as_an_uninterrupted_one(tmp_path, monkeypatch, climb):
     """Stopped in the plane, beyond it, or in the second climb with a baseline; the rest of the climb is the climb."""
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
     monkeypatch.setattr(checkpoint_module, "SPARING", 0.0)  # the second climb is short: none of it may pass unwritten

@@ -35,7 +35,7 @@ def shares(path):
     return table, np.array(table["fraction"]).reshape(10, 3)
 
 
-def test_with_a_reference(files, capsys):
+def test_fractions_with_a_reference_are_written(files, capsys):
     folder, W = files
     out = folder / "out"
     arguments = ["fractions", str(folder / "values.csv"), "--reference", str(folder / "reference.csv")]
@@ -75,7 +75,7 @@ def test_the_sum_of_fractions_may_be_left_open(files, capsys):
     notes = json.loads((folder / "open" / "summary.json").read_text())["notes"]
     assert any("sum to at most one" in note for note in notes)
     assert main([*arguments, "--out", str(folder / "blind")]) == 2
-    assert "was asked of a blind fit" in capsys.readouterr().err
+    assert "constraint must be 'sum_to_one' without a reference" in capsys.readouterr().err
 
 
 def test_blind_and_its_profiles_as_a_reference(files, capsys):
@@ -92,7 +92,7 @@ def test_blind_and_its_profiles_as_a_reference(files, capsys):
     np.testing.assert_allclose([float(line.split(",")[2]) for line in lines[1:]], found.reshape(-1), atol=1e-9)
 
 
-def test_sentences(files, capsys):
+def test_errors_of_the_command_name_the_problem(files, capsys):
     folder, _ = files
     bad = folder / "bad.csv"
     bad.write_text("cpg,a,b\ncg1,0.2,80\ncg2,0.1,0.3\n")

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import lsq_linear, nnls
 
 from latentfit.fractions.diagnostics import standard_errors
-from latentfit.fractions.em import FractionSteps, Parts, fit_parts, starting_profiles
-from latentfit.fractions.init import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
+from latentfit.fractions.em import FractionSteps, Parts, fit_parts, initial_profiles
+from latentfit.fractions.init import UnitValues, extreme_samples, fractions_of, profiles_of, random_profiles
 from latentfit.fractions.select import choose_parts
 
 HEAVY = 1e4
@@ -25,7 +25,7 @@ def mixed(seed=0, n=14, m=30, K=3, noise=0.02, missing=0.0, alpha=0.5):
 def test_fractions_of_known_profiles(missing):
     """Σ w = 1 as a row of great weight in non-negative least squares."""
     X, _, H = mixed(1, missing=missing)
-    found = fractions_of(Shares.of(X), H)
+    found = fractions_of(UnitValues.of(X), H)
     for i, x in enumerate(X):
         there = ~np.isnan(x)
         twin = nnls(np.vstack([H[:, there].T, HEAVY * np.ones(len(H))]), np.append(x[there], HEAVY))[0]
@@ -35,7 +35,7 @@ def test_fractions_of_known_profiles(missing):
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_profiles_of_known_fractions(missing):
     X, W, _ = mixed(2, missing=missing)
-    found = profiles_of(Shares.of(X).transposed, W)
+    found = profiles_of(UnitValues.of(X).transposed, W)
     for j in range(X.shape[1]):
         there = ~np.isnan(X[:, j])
         twin = lsq_linear(W[there], X[there, j], (0, 1), method="bvls", tol=1e-14).x
@@ -45,7 +45,7 @@ def test_profiles_of_known_fractions(missing):
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_one_step_and_its_objective(missing):
     X, _, _ = mixed(3, missing=missing)
-    data = Shares.of(X)
+    data = UnitValues.of(X)
     steps = FractionSteps.of(data)
     H = random_profiles(steps.turned, 3, np.random.default_rng(0))
     sums = steps.e_step(Parts(H, np.full((len(X), 3), 1 / 3)))
@@ -61,11 +61,11 @@ def test_one_step_and_its_objective(missing):
     np.testing.assert_allclose(again.profiles, profiles_of(steps.turned, sums.fractions), atol=1e-9)
 
 
-def test_the_path_never_falls_whatever_the_start():
+def test_the_objective_path_never_falls_whatever_the_initialisation():
     for seed in range(6):
         X, _, _ = mixed(seed, missing=0.1 * (seed % 2), noise=0.1)
-        steps = FractionSteps.of(Shares.of(X))
-        starts = list(starting_profiles(steps, 3, 1, np.random.default_rng(seed), init="random"))
+        steps = FractionSteps.of(UnitValues.of(X))
+        starts = list(initial_profiles(steps, 3, 1, np.random.default_rng(seed), init="random"))
         path = fit_parts(steps, starts, max_iter=60, tol=0).refined.path
         assert (np.diff(path) >= -1e-9 * np.abs(path[:-1])).all()
 
@@ -76,8 +76,8 @@ def test_pure_samples_and_pure_features_are_recovered_exactly():
     K = 3
     W = np.vstack([np.eye(K), rng.dirichlet(np.ones(K), 12)])
     H = np.hstack([np.eye(K), 1 - np.eye(K), rng.random((K, 20))])
-    steps = FractionSteps.of(Shares.of(W @ H))
-    starts = list(starting_profiles(steps, K, 4, rng))
+    steps = FractionSteps.of(UnitValues.of(W @ H))
+    starts = list(initial_profiles(steps, K, 4, rng))
     found = fit_parts(steps, starts, max_iter=2_000, tol=0).refined.sums
     order = [int(found.profiles[:, k].argmax()) for k in range(K)]
     assert sorted(order) == [0, 1, 2]
@@ -88,7 +88,7 @@ def test_extreme_samples_are_the_pure_ones():
     rng = np.random.default_rng(1)
     H = rng.random((3, 50))
     W = np.vstack([rng.dirichlet(np.full(3, 4.0), 30), np.eye(3)])
-    found = extreme_samples(Shares.of(W @ H), 3)
+    found = extreme_samples(UnitValues.of(W @ H), 3)
     assert all(np.abs(found - row).max(axis=1).min() < 1e-12 for row in H[:2])  # the third has no length left to show
 
 
@@ -96,7 +96,7 @@ def test_extreme_samples_are_the_pure_ones():
 def test_the_number_of_parts_is_found(n, m, K, noise):
     for seed in range(3):
         X, _, _ = mixed(seed + 10, n, m, K, noise, alpha=1.0)
-        assert choose_parts(Shares.of(X), 6, np.random.default_rng(seed)).chosen == K
+        assert choose_parts(UnitValues.of(X), 6, np.random.default_rng(seed)).chosen == K
 
 
 def test_stated_errors_are_those_of_repeats():
@@ -104,5 +104,5 @@ def test_stated_errors_are_those_of_repeats():
     rng = np.random.default_rng(5)
     H, w, sigma = rng.uniform(0.1, 0.9, (3, 80)), np.array([0.3, 0.3, 0.4]), 0.05
     X = w @ H + sigma * rng.normal(size=(4_000, 80))
-    found = fractions_of(Shares(X, None), H)
-    np.testing.assert_allclose(found.std(axis=0), standard_errors(Shares(X, None), H, sigma), rtol=0.05)
+    found = fractions_of(UnitValues(X, None), H)
+    np.testing.assert_allclose(found.std(axis=0), standard_errors(UnitValues(X, None), H, sigma), rtol=0.05)

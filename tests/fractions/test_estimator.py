@@ -172,7 +172,7 @@ def test_profiles_serve_as_a_reference():
     np.testing.assert_allclose(again.fractions_, blind.fractions_, atol=1e-12)
 
 
-def test_verdicts():
+def test_verdicts_of_fractions():
     values, reference, _ = frames()
     assert MixtureFractions(reference=reference).fit(values).report_.verdict == "trusted"
     twin = reference.assign(copy=reference["B"])
@@ -193,10 +193,13 @@ REFUSED = [
     (lambda X, H: MixtureFractions().fit(np.where(X[0, 0] == X, np.inf, X)), "infinite number in column 0, row 1"),
     (lambda X, H: MixtureFractions().fit(np.full((3, 4), np.nan)), "every cell is missing"),
     (lambda X, H: MixtureFractions().fit(X[0]), "give a frame or a matrix"),
-    (lambda X, H: MixtureFractions().fit([["a", "b"], ["c", "d"]]), "holds something that is no number"),
-    (lambda X, H: MixtureFractions(init="best").fit(X), "init='best', n_init=8; give 'auto', 'random' or 'tensor'"),
-    (lambda X, H: MixtureFractions(n_init=0).fit(X), "at least one start"),
-    (lambda X, H: MixtureFractions(2, reference=H.T).fit(X), "the reference has 3 parts; give one of the two"),
+    (lambda X, H: MixtureFractions().fit([["a", "b"], ["c", "d"]]), "must hold numbers only"),
+    (
+        lambda X, H: MixtureFractions(init="best").fit(X),
+        "init must be 'auto', 'random' or 'tensor' and n_init >= 1, got 'best'",
+    ),
+    (lambda X, H: MixtureFractions(n_init=0).fit(X), "n_init >= 1, got 'auto' and 0"),
+    (lambda X, H: MixtureFractions(2, reference=H.T).fit(X), "parts of the reference (3), got 2; give one of"),
     (lambda X, H: MixtureFractions(reference=H).fit(X), "X has 40 features and the reference 3"),
     (lambda X, H: MixtureFractions(reference=H.T).fit(X).transform(X[:, 1:]), "X has 39 features, the model"),
     (lambda X, H: MixtureFractions(reference=2 * H.T).fit(X), "the reference holds"),
@@ -214,7 +217,7 @@ def test_what_is_refused_and_how(act, sentence):
 
 def test_more_parts_than_samples_or_names_that_do_not_meet():
     X, _, _ = mixed()
-    with pytest.raises(NotIdentifiableError, match="n_components=13 parts of 12 samples with 40 features"):
+    with pytest.raises(NotIdentifiableError, match="an int from 1 to 12 for 12 samples and 40 features, got 13"):
         MixtureFractions(13).fit(X)
     values, reference, _ = frames()
     with pytest.raises(DataError, match="no feature of X is in the reference"):
@@ -222,7 +225,7 @@ def test_more_parts_than_samples_or_names_that_do_not_meet():
     model = MixtureFractions(reference=reference).fit(values)
     with pytest.raises(DataError, match="X lacks 1 of the 40 features of the fit, 'cg3' first"):
         model.transform(values.drop(columns="cg3"))
-    with pytest.raises(DataError, match="words in column 'note', and only one column may name the rows"):
+    with pytest.raises(DataError, match="text in column 'note', and only one column may name the rows"):
         read_named_matrix(values.assign(sample=values.index, note="x").reset_index(drop=True))
     with pytest.raises(DataError, match="the row 'a' twice"):
         read_named_matrix(values.set_axis(["a"] * len(values)))
@@ -234,17 +237,17 @@ def test_more_parts_than_samples_or_names_that_do_not_meet():
         read_named_matrix(pa.table({"sample": ["a", "b"]}))
 
 
-def test_numbers_spelled_in_words_and_truth_values_are_numbers():
+def test_numbers_spelled_as_text_and_booleans_are_numbers():
     matrix = read_named_matrix(pa.table({"id": ["a", "b"], "x": ["0.25", None], "y": [True, False], "z": [0, 1]}))
     assert matrix.row_names == ("a", "b")
     np.testing.assert_array_equal(matrix.values, [[0.25, 1, 0], [np.nan, 0, 1]])
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_tensor_start_is_one_start_like_the_others():
+def test_the_tensor_initialisation_is_one_like_the_others():
     X, _, _ = mixed(3, n=14, m=120)
     model = MixtureFractions(3, init="tensor", n_init=1).fit(X)
-    assert any("the best of 1 starts was tensor" in note for note in model.report_.notes)
+    assert any("the best of 1 initialisations was tensor" in note for note in model.report_.notes)
     plain = MixtureFractions(3, init="random", n_init=3).fit(X)
     assert model.log_likelihood_ == pytest.approx(plain.log_likelihood_, rel=1e-3)
     rough = MixtureFractions(3, init="tensor", n_init=1, max_iter=0).fit(X)
@@ -252,7 +255,7 @@ def test_the_tensor_start_is_one_start_like_the_others():
     assert rough.log_likelihood_ < model.log_likelihood_
 
 
-def test_the_smallest_data():
+def test_the_smallest_data_can_be_fitted():
     one = MixtureFractions().fit([[0.2, 0.4, 0.9]])
     assert one.fractions_.tolist() == [[1.0]]
     np.testing.assert_allclose(one.profiles_, [[0.2, 0.4, 0.9]], atol=1e-9)
@@ -265,7 +268,7 @@ def test_the_smallest_data():
     assert constant.n_components_ == 1
 
 
-def test_limits_are_told():
+def test_a_fit_that_reaches_max_iter_warns():
     from sklearn.exceptions import ConvergenceWarning
 
     X, _, _ = mixed()
@@ -283,7 +286,7 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path):
     again = load(path)
     assert np.array_equal(again.transform(values), model.fractions_)
     assert again.profile_table_.num_rows == 40
-    with pytest.raises(DataError, match="a model from a file keeps no samples"):
+    with pytest.raises(DataError, match="which a model file does not store"):
         _ = again.fraction_table_
     file = read_model(path)
     damage = [
@@ -302,11 +305,11 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path):
             load(path)
 
 
-def test_a_constraint_that_cannot_be_gets_one_sentence():
+def test_an_impossible_constraint_raises_an_error():
     X, _, H = mixed()
     with pytest.raises(DataError, match=r"constraint must be one of 'sum_to_one'.*, got 'free'"):
         MixtureFractions(reference=H.T, constraint="free").fit(X)
-    with pytest.raises(DataError, match="was asked of a blind fit"):
+    with pytest.raises(DataError, match="constraint must be 'sum_to_one' without a reference"):
         MixtureFractions(3, constraint="nonnegative").fit(X)
 
 
@@ -317,7 +320,7 @@ def four_parts(seed, n=60, m=300, alpha=0.5):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fewer_parts_than_there_are_are_not_trusted(seed):
+def test_too_few_parts_are_not_trusted(seed):
     rng, profiles, shares = four_parts(seed)
     values = np.clip(shares @ profiles + 0.02 * rng.normal(size=(60, 300)), 0, 1)
     for K in (1, 2, 3):

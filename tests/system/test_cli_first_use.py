@@ -77,7 +77,7 @@ TOLD = {
     "thousands without a comma": ("factors", 'a,b\n"1,234.5",2\n"2,000",3\n'),
     "too few to find the number of populations": ("admixture", "rs1,rs2\n0,1\n"),
     "the weights column 'w' has a missing value in row 2": ("table", "a,w\nx,1\ny,\n", "x.csv", "--weights", "w"),
-    "x.csv holds 41 in column 'b', row 2, and shares lie": ("fractions", "a,b\n.1,.2\n.3,41\n"),
+    "x.csv holds 41 in column 'b', row 2; values must lie between 0 and 1": ("fractions", "a,b\n.1,.2\n.3,41\n"),
 }
 
 
@@ -212,7 +212,7 @@ REFUSED = {
     "select must be 'heldout' or 'bic', got 'aic'; give one of them": (latentfit.LatentClass(select="aic"), YES),
     "binarize must be a finite number or None, got True": (latentfit.BernoulliMixture(2, binarize=True), YES),
     "max_components must be an int": (latentfit.BernoulliMixture(max_components="all"), YES),
-    "noise='low' is no standard deviation": (latentfit.BinaryFactors(2, noise="low"), YES),
+    "noise must be a standard deviation >= 0 or None, got 'low'": (latentfit.BinaryFactors(2, noise="low"), YES),
     "min_maf must be a number, such as 0.0, got None": (latentfit.Admixture(1, min_maf=None), YES),
     "smoothing=0.1; give 'auto', or two positive numbers": (latentfit.TopicModel(2, smoothing=0.1), YES),
     "abstain must be a list of labels, got 'skip'; give abstain=['skip']": (latentfit.DawidSkene(abstain="skip"), YES),

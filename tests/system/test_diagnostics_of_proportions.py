@@ -17,7 +17,7 @@ from latentfit.communities.select import DegreeTest, NumberOfBlocks
 from latentfit.core.table.table import Column, Table
 from latentfit.core.verdict import Examiner, FitReport
 from latentfit.fractions import diagnostics as fractions
-from latentfit.fractions.init import Shares
+from latentfit.fractions.init import UnitValues
 from latentfit.fractions.select import PartsPath
 from latentfit.tables.diagnostics import classifier
 
@@ -190,7 +190,7 @@ def test_another_start_counts_when_it_fits_as_well_and_moves_five_hundredths(mov
     found = examined_ancestry(shares, refit=lambda: (other, value))
     assert found.quantities["other_start_moved"] == pytest.approx(moved)
     assert found.quantities["other_start_gain"] == pytest.approx(value + 1000)
-    assert told(found, "Another start fits as well") == doubted
+    assert told(found, "Another initialisation fits as well") == doubted
 
 
 def test_distances_are_squares_over_what_two_alleles_differ_by():
@@ -319,7 +319,7 @@ def test_standard_errors_are_those_of_least_squares_with_a_sum():
         profiles = rng.random((K, 9))
         values = rng.random((5, 9))
         values[0, :3] = np.nan
-        data, seen = Shares.of(values), 42 / 45
+        data, seen = UnitValues.of(values), 42 / 45
         gram = seen * profiles @ profiles.T
         bordered = np.linalg.inv(np.block([[gram, np.ones((K, 1))], [np.ones((1, K)), np.zeros((1, 1))]]))
         expected = [0.2 * sqrt(bordered[k, k]) for k in range(K)]
@@ -333,7 +333,7 @@ def examined_fractions(fitted, profiles, noise, *, known=True, parts=None, **cha
     values = values + noise * np.where(np.add.outer(*map(np.arange, values.shape)) % 2, 1, -1)
     settings = {"converged": True, "empty": 0, "path": None, "rng": np.random.default_rng(0)} | changed
     return fractions.examine_fractions(
-        Shares(values, None), fitted, profiles, parts or [f"part {k}" for k in range(len(profiles))],
+        UnitValues(values, None), fitted, profiles, parts or [f"part {k}" for k in range(len(profiles))],
         known=known, **settings,
     )  # fmt: skip
 
@@ -419,7 +419,7 @@ def test_only_fits_as_good_count_as_equal(monkeypatch):
     def distance(*found):
         left = [Race(Sums(*one)) for one in found]
         monkeypatch.setattr(fractions, "fit_parts", lambda *args, **kwargs: left.pop())
-        data = Shares(np.random.default_rng(0).random((2, 3)), None)
+        data = UnitValues(np.random.default_rng(0).random((2, 3)), None)
         fitted = np.array([[0.5, 0.5], [0.1, 0.9]])
         out = fractions.equally_good_distance(data, fitted, 2.0, np.random.default_rng(0))
         assert not left  # every start was asked

@@ -1,4 +1,4 @@
-"""`latentfit admixture`: which share of everyone's genome comes from which ancestral population."""
+"""`latentfit admixture`: ancestry proportions of people from genotypes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SHOWN = 8
 @click.command()
 @click.argument("files", metavar="GENOTYPES…", nargs=-1, required=True)
 @click.option("--populations", type=HIDDEN, help="Number of populations; found by cross-validation by default.")
-@click.option("--init", type=click.Choice(["als", "tensor"]), default="als", show_default=True, help="Where to start.")
+@click.option("--init", type=click.Choice(["als", "tensor"]), default="als", show_default=True, help="Initialisation.")
 @click.option("--refine", type=click.Choice(list(REFINE)), default="auto", show_default=True,
               help="auto: likelihood from 100 people on, least squares below.")  # fmt: skip
 @click.option("--min-maf", type=float, default=0.0, show_default=True,
@@ -68,8 +68,8 @@ def admixture(
     resume: bool, strict: bool, reading: Reading, max_iter: int | None,
     out: str, format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
-    """Ancestry proportions from genotypes: a PLINK .bed (its .bim and .fam beside it), or a table of 0/1/2 with one row
-    a person and one column a SNP, gaps allowed.
+    """Ancestry proportions from genotypes: a PLINK .bed (its .bim and .fam beside it), or a table of 0/1/2 with one
+    row per person and one column per SNP, missing values allowed.
 
     Beside ancestry.csv and frequencies.csv it writes out.K.Q and out.K.P as ADMIXTURE does: people and SNPs in the
     order of the input.
@@ -82,7 +82,7 @@ def admixture(
     from latentfit.admixture.estimator import Admixture
     from latentfit.core.estimator import model_state
 
-    talk, kept = Terminal(quiet), keeping(checkpoint, resume)
+    console, checkpointing = Terminal(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
@@ -93,16 +93,16 @@ def admixture(
         model._check_settings()
     genotypes: AnyGenotypes
     if streamed:
-        with talk.counting("coding", "people") as told, talk.heeding_warnings():
-            genotypes = _store(files, id_, cache, threads, told, reading, talk, autosomes=not all_chromosomes)
+        with console.counting("coding", "people") as progress, console.heeding_warnings():
+            genotypes = _store(files, id_, cache, threads, progress, reading, console, autosomes=not all_chromosomes)
     else:
-        tell_no_cache(cache, talk)
-        with talk.doing("reading"):
-            genotypes = read_genotype_file(files[0], id_, threads, reading, talk, autosomes=not all_chromosomes)
-    with talk.doing("fitting"):
-        model.fit(genotypes, **kept)
+        tell_no_cache(cache, console)
+        with console.doing("reading"):
+            genotypes = read_genotype_file(files[0], id_, threads, reading, console, autosomes=not all_chromosomes)
+    with console.doing("fitting"):
+        model.fit(genotypes, **checkpointing)
         report = model.report_
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     size = model.n_populations_
     results.table("ancestry", _long(model.samples_, model.ancestry_, model.ancestry_se_), main=True)
     results.batches("frequencies", _frequencies(model))
@@ -123,8 +123,8 @@ def admixture(
         f"{number_of(summary['n_snps'], 'SNPs')} used, {number_of(size, 'populations')}"
     )
     page = partial(results.report, model, summary, input=None if streamed else genotypes)
-    seen = partial(show, model, talk)
-    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
+    display = partial(show, model, console)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=display, page=page)
 
 
 def predict_ancestry(model: Admixture, asked: Asked) -> int:
@@ -133,22 +133,22 @@ def predict_ancestry(model: Admixture, asked: Asked) -> int:
         # which SNPs count the model knows
         genotypes = read_genotype_file(asked.data_file, asked.columns.get("id"), reading=asked.reading, autosomes=False)
     with asked.talk.doing("projecting"):
-        found, errors = model._project(genotypes)
-    asked.results.table("ancestry", _long(genotypes.samples, found, errors), main=True)
-    return asked.conclude(len(found), number_of(len(found), "people"))
+        proportions, errors = model._project(genotypes)
+    asked.results.table("ancestry", _long(genotypes.samples, proportions, errors), main=True)
+    return asked.conclude(len(proportions), number_of(len(proportions), "people"))
 
 
-def _long(samples: Any, shares: Any, errors: Any) -> dict[str, Any]:
+def _long(samples: Any, proportions: Any, errors: Any) -> dict[str, Any]:
     """One line per person and population."""
     from latentfit.core.frames import long_columns
 
     names = np.array([str(name) for name in samples.tolist()], object)
-    columns = long_columns(("sample", "population", "proportion"), names, np.arange(shares.shape[1]), shares)
+    columns = long_columns(("sample", "population", "proportion"), names, np.arange(proportions.shape[1]), proportions)
     return {**columns, "standard_error": errors.ravel()}
 
 
 def _frequencies(model: Admixture) -> Iterator[Any]:
-    """frequencies.csv block by block: snp, used, one column a population."""
+    """frequencies.csv block by block: snp, used, one column per population."""
     from latentfit.core.frames import build_frame
 
     for begin in range(0, len(model.snps_), LINES):
@@ -159,8 +159,8 @@ def _frequencies(model: Admixture) -> Iterator[Any]:
 
 
 def _store(
-    files: tuple[str, ...], id_: str | None, cache: str | None, threads: int | None, told: Any, reading: Reading,
-    talk: Terminal, *, autosomes: bool,
+    files: tuple[str, ...], id_: str | None, cache: str | None, threads: int | None, progress: Any, reading: Reading,
+    console: Terminal, *, autosomes: bool,
 ) -> StoredGenotypes:  # fmt: skip
     """Genotypes in a flat file: a PLINK set, or tables of people."""
     from latentfit.admixture.data.stored import store_bed, store_scan
@@ -174,9 +174,9 @@ def _store(
         _no_id(id_, files[0])
         return store_bed(Path(files[0]).with_suffix(".bed"), cache, threads or 1, autosomes=autosomes)
     _no_variant_calls(files)
-    people = scan(files, cache=cache, told=told, **reading.rules(id_))
+    people = scan(files, cache=cache, told=progress, **reading.rules(id_))
     names = people.first_names()
-    return store_scan(people, find_column(names, "people", ID_NAMES, id_) or reading.row_names(names, None, talk))
+    return store_scan(people, find_column(names, "people", ID_NAMES, id_) or reading.row_names(names, None, console))
 
 
 def _no_id(id_: str | None, path: str) -> None:
@@ -201,7 +201,7 @@ def read_genotype_file(
     id_: str | None,
     threads: int | None = None,
     reading: Reading = AS_IT_IS,
-    talk: Terminal | None = None,
+    console: Terminal | None = None,
     *,
     autosomes: bool = True,
 ) -> Genotypes:
@@ -214,12 +214,12 @@ def read_genotype_file(
         _no_id(id_, path)
         return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1, autosomes=autosomes)
     _no_variant_calls((path,))
-    whole = read_columns(path, **reading.rules(id_))
-    name = find_column(whole.column_names, "people", ID_NAMES, id_)
-    name = reading.row_names(whole.column_names, None, talk) if name is None else name
+    table = read_columns(path, **reading.rules(id_))
+    name = find_column(table.column_names, "people", ID_NAMES, id_)
+    name = reading.row_names(table.column_names, None, console) if name is None else name
     if name is None:
-        return read_genotypes(whole)
-    return read_genotypes(whole.drop_columns([name]), samples=whole[name])
+        return read_genotypes(table)
+    return read_genotypes(table.drop_columns([name]), samples=table[name])
 
 
 def _files(paths: tuple[str, ...]) -> list[str]:
@@ -230,7 +230,7 @@ def _files(paths: tuple[str, ...]) -> list[str]:
 
 
 def _write_matrix(results: Results, name: str, matrix: Any, digits: int) -> None:
-    """Numbers alone, a row a line, as ADMIXTURE's readers expect; `nan` where nothing is known."""
+    """Numbers alone, one line per row, as ADMIXTURE's readers expect; `nan` where nothing is known."""
     from latentfit.io.write import atomic_path
 
     if results.folder is None:
@@ -239,18 +239,20 @@ def _write_matrix(results: Results, name: str, matrix: Any, digits: int) -> None
         np.savetxt(part, matrix, fmt=f"%.{digits}f")
 
 
-def show(model: Admixture, talk: Terminal) -> None:
+def show(model: Admixture, console: Terminal) -> None:
     """Populations, and who is most of each."""
     rows = []
     for k in range(min(model.n_populations_, SHOWN)):
-        shares = model.ancestry_[:, k]
-        most = ", ".join(f"{model.samples_[i]} {shares[i]:.0%}" for i in np.argsort(-shares, kind="stable")[:3])
-        rows.append([str(k), f"{shares.mean():.1%}", str(int((shares > 0.9).sum())), most])
-    talk.table("populations", ["population", "mean share", "people above 90 %", "most of it"], rows)
+        proportions = model.ancestry_[:, k]
+        most = ", ".join(
+            f"{model.samples_[i]} {proportions[i]:.0%}" for i in np.argsort(-proportions, kind="stable")[:3]
+        )
+        rows.append([str(k), f"{proportions.mean():.1%}", str(int((proportions > 0.9).sum())), most])
+    console.table("populations", ["population", "mean proportion", "people above 90 %", "most of it"], rows)
 
 
 def read_input(
-    model: Admixture, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: Admixture, path: str, columns: dict[str, str], control: str | None, console: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     return {"input": read_genotype_file(path, columns.get("id"), reading=reading)}

@@ -1,11 +1,12 @@
 """Can ancestry proportions be trusted? The verdict, with the numbers behind it.
 
 `not identifiable` when a population's frequencies are a mixture of the others', so that no proportions are right.
-`caution` when the calls do not show K populations above their noise (the gap of the singular values) or show more
-without a gap at K, when a population rests on few people or on one another's relatives, when nobody marks its corner or
-its face (proportions are then known up to a stretch of the simplex only), when a person's own calls leave proportions
-wide, when neighbouring SNPs are linked, when another start ends elsewhere, or when the climb was cut short. That more
-than K populations are visible beyond a gap at K is no doubt: linked SNPs and relatives make directions too.
+`caution` when the calls do not show K populations above their noise (the eigengap) or show more without an eigengap
+at K, when a population rests on few people or on one another's relatives, when it has neither anchors (people at its
+vertex of the simplex) nor people on the opposite face (proportions are then known up to a stretch of the simplex only),
+when a person's own calls leave proportions wide, when neighbouring SNPs are linked, when another initialisation ends
+elsewhere, or when EM did not converge. More than K populations beyond an eigengap at K are no finding: linked SNPs and
+relatives make directions too.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ from latentfit.core.verdict import Examination, Examiner
 LEAST_PEOPLE = 10.0
 """People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22 points."""
 GAP = 1.5
-"""The last direction kept must stand above the next by this many spans of the five after it: in 100 panels without
+"""The last direction used must exceed the next by this many spans of the five after it: in 100 panels without
 structure noise reached 0.92."""
 AFTER = 5
 """Directions whose span measures noise."""
-CORNER, ON_FACE = 0.9, 0.02
-"""Share from which a person marks a population's corner, and below which its face."""
-LEAST_CORNER, LEAST_SHARE = 5, 0.1
-"""People at the corner, and the share of people at it or on the face, that pin a population down: where everybody is
-mixed the fitted simplex shrinks to the people, and one in twenty seems to stand at a corner."""
+ANCHOR, ON_FACE = 0.9, 0.02
+"""Proportion above which a person is an anchor of a population, and below which on its face."""
+LEAST_ANCHORS, LEAST_FRACTION = 5, 0.1
+"""Anchors, and the fraction of people who are anchors or on the face, that determine a population: where everybody is
+mixed the fitted simplex shrinks to the people, and one in twenty seems to be an anchor."""
 WIDE = 0.1
 """Median standard error of a person's proportions from which they are called wide."""
 APART = 0.05
-"""Mean difference of proportions between two starts that is told."""
+"""Mean difference of proportions between two initialisations that is reported."""
 DEPENDENT = 1e-3
 """Smallest singular value of the populations' frequencies, relative to the largest, below which one mixes others."""
 
 DEFLATED = 0.5
-"""Relatives are a doubt where they leave a population less than this share of its people's worth of genomes; families
-of three (parents and a child) leave .6."""
+"""Relatives are reported where they leave a population less than this fraction of its people's worth of genomes;
+families of three (parents and a child) leave .6."""
 LINKED_SHARE = 0.12
-"""Share of neighbouring SNPs that may be linked: of all common SNPs of coalescents 17 to 21 % are, of one in 8,000
+"""Fraction of neighbouring SNPs that may be linked: of all common SNPs of coalescents 17 to 21 % are, of one in 8,000
 bases 7 to 9 %, of the thinned HapMap panel 0.1 %."""
 
 
 def examine_ancestry(
-    shares: Floats,
+    proportions: Floats,
     frequencies: Floats,
     errors: Floats,
     spectrum: Floats,
@@ -65,14 +66,14 @@ def examine_ancestry(
     linked: float,
     names: list[str],
 ) -> Examination:
-    """Diagnose a fit: `errors` are the standard errors of `shares`, `refit` gives another fit's answer.
+    """Diagnose a fit: `errors` are the standard errors of `proportions`, `refit` gives another fit's answer.
 
-    `linked` is the share of neighbouring SNPs that say the same, `names` are the people's.
+    `linked` is the fraction of neighbouring SNPs in linkage, `names` are the people's.
     """
     examiner = Examiner()
-    n_people, K = shares.shape
+    n_people, K = proportions.shape
     widest = errors.max(axis=1)
-    people = shares.sum(axis=0)
+    people = proportions.sum(axis=0)
     examiner.quantities |= {
         "n_people": n_people,
         "n_snps": len(frequencies),
@@ -82,7 +83,7 @@ def examine_ancestry(
         "distance": distances(frequencies).tolist(),
     }
     if K > 1:
-        _examine_populations(examiner, shares, frequencies, spectrum)
+        _examine_populations(examiner, proportions, frequencies, spectrum)
     if people.min() < LEAST_PEOPLE:
         k = int(people.argmin())
         examiner.doubt(
@@ -96,7 +97,7 @@ def examine_ancestry(
             f"Half of the people's proportions are known to no better than ± {np.median(widest):.2f}; bring more SNPs, "
             "or populations further apart.",
         )
-    _examine_relatives(examiner, shares, kinship, names)
+    _examine_relatives(examiner, proportions, kinship, names)
     examiner.quantities |= {"linked_neighbours": linked}
     if linked > LINKED_SHARE:
         examiner.doubt(
@@ -105,14 +106,14 @@ def examine_ancestry(
             "there is less evidence than it seems, and a stretch of linked SNPs can pass for a population; thin the "
             "SNPs first, for example by plink2 --indep-pairwise 50 10 0.1.",
         )
-    examiner.doubt_stopped(converged, "The climb", "figures")
+    examiner.doubt_stopped(converged, "EM", "figures")
     if refit is not None and K > 1:
-        _examine_other_start(examiner, shares, log_likelihood, *refit())
+        _examine_other_start(examiner, proportions, log_likelihood, *refit())
     return examiner.conclude()
 
 
-def _examine_populations(examiner: Examiner, shares: Floats, frequencies: Floats, spectrum: Floats) -> None:
-    K = shares.shape[1]
+def _examine_populations(examiner: Examiner, proportions: Floats, frequencies: Floats, spectrum: Floats) -> None:
+    K = proportions.shape[1]
     values = np.linalg.svd(frequencies - frequencies.mean(axis=0), compute_uv=False)
     if values[-1] < DEPENDENT * values[0]:
         examiner.doubt(
@@ -131,26 +132,26 @@ def _examine_populations(examiner: Examiner, shares: Floats, frequencies: Floats
     elif not gap > GAP:
         examiner.doubt(
             "caution",
-            f"The calls do not show {K} populations above their noise (gap {gap:.2f}, noise reaches {GAP:g}); ask for "
-            "fewer populations, or bring more SNPs and people.",
+            f"The calls do not show {K} populations above their noise (eigengap {gap:.2f}, noise reaches {GAP:g}); ask "
+            "for fewer populations, or bring more SNPs and people.",
         )
-    corner, face = (shares > CORNER).sum(axis=0), (shares < ON_FACE).mean(axis=0)
-    loose = np.flatnonzero((corner < max(LEAST_CORNER, LEAST_SHARE * len(shares))) & (face < LEAST_SHARE))
+    anchors, face = (proportions > ANCHOR).sum(axis=0), (proportions < ON_FACE).mean(axis=0)
+    loose = np.flatnonzero((anchors < max(LEAST_ANCHORS, LEAST_FRACTION * len(proportions))) & (face < LEAST_FRACTION))
     if len(loose):
         k = int(loose[0])
         examiner.doubt(
             "caution",
-            f"{corner[k]} people are mostly of population {k} and {face[k]:.0%} are free of it: its frequencies are "
+            f"{anchors[k]} people are mostly of population {k} and {face[k]:.0%} are free of it: its frequencies are "
             "extrapolated, and proportions may be stretched; bring people of less mixed descent.",
         )
 
 
-def _examine_relatives(examiner: Examiner, shares: Floats, kinship: Kinship, names: list[str]) -> None:
-    people, unrelated, families = shares.sum(axis=0), kinship.unrelated(shares), kinship.families()
+def _examine_relatives(examiner: Examiner, proportions: Floats, kinship: Kinship, names: list[str]) -> None:
+    people, unrelated, families = proportions.sum(axis=0), kinship.unrelated(proportions), kinship.families()
     examiner.quantities |= {
         "unrelated_per_population": unrelated.tolist(),
         "related_pairs": len(kinship.pairs),
-        "copies": kinship.n_copies,
+        "copies": kinship.n_duplicates,
         "families": [len(family) for family in families],
         "compared_for_kinship": len(kinship.people),
         "kinship_within_population": kinship.within.tolist(),
@@ -158,9 +159,9 @@ def _examine_relatives(examiner: Examiner, shares: Floats, kinship: Kinship, nam
     left = unrelated / np.maximum(people, 1e-300)
     k = int(left.argmin())
     if left[k] < DEFLATED:
-        share = [float(shares[family, k].sum()) for family in families]
-        largest = families[int(np.argmax(share))]
-        what = "copies of one person" if kinship.n_copies * 2 > len(kinship.pairs) else "close relatives"
+        fraction = [float(proportions[family, k].sum()) for family in families]
+        largest = families[int(np.argmax(fraction))]
+        what = "copies of one person" if kinship.n_duplicates * 2 > len(kinship.pairs) else "close relatives"
         examiner.doubt(
             "caution",
             f"Population {k} rests on relatives: {people[k]:.1f} people's worth of genomes tell as much as "
@@ -177,14 +178,16 @@ def _examine_relatives(examiner: Examiner, shares: Floats, kinship: Kinship, nam
         )
 
 
-def _examine_other_start(examiner: Examiner, shares: Floats, value: float, other: Floats, other_value: float) -> None:
-    moved = mean_distance(shares, other)
+def _examine_other_start(
+    examiner: Examiner, proportions: Floats, value: float, other: Floats, other_value: float
+) -> None:
+    moved = mean_distance(proportions, other)
     examiner.quantities |= {"other_start_moved": moved, "other_start_gain": other_value - value}
     if moved > APART and other_value > value - 1e-5 * abs(value):
         examiner.doubt(
             "caution",
-            f"Another start fits as well (objective {other_value:,.1f} beside {value:,.1f}) and moves proportions by "
-            f"{moved:.2f} on average; ask for fewer populations, or compare several random_state.",
+            f"Another initialisation fits as well (objective {other_value:,.1f} beside {value:,.1f}) and moves "
+            f"proportions by {moved:.2f} on average; ask for fewer populations, or compare several random_state.",
         )
 
 
@@ -192,7 +195,7 @@ def _examine_other_start(examiner: Examiner, shares: Floats, value: float, other
 
 
 def noise_gap(spectrum: Floats, n_populations: int) -> float:
-    """How far the last wanted singular value stands above the next, in spans of the `AFTER` that follow."""
+    """How far the last wanted singular value exceeds the next, in spans of the `AFTER` that follow."""
     last, rest = n_populations - 2, spectrum[n_populations - 1 :]
     if len(rest) < 3:
         return 0.0
@@ -201,16 +204,16 @@ def noise_gap(spectrum: Floats, n_populations: int) -> float:
 
 
 def populations_seen(spectrum: Floats) -> int:
-    """The largest number of populations whose last singular value stands above the noise after it; 1 if none does."""
+    """The largest number of populations whose last singular value exceeds the noise after it; 1 if none does."""
     return max((K for K in range(2, len(spectrum) - AFTER + 1) if noise_gap(spectrum, K) > GAP), default=1)
 
 
-def standard_errors(shares: Floats, information: Floats) -> Floats:
+def standard_errors(proportions: Floats, information: Floats) -> Floats:
     """Standard errors (person, population) of each person's proportions along the simplex, frequencies taken as known.
 
     `information` (person, population, population) is minus the Hessian of every person.
     """
-    K = shares.shape[1]
+    K = proportions.shape[1]
     basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, : K - 1]]))[0][:, 1:]
     inner = np.einsum("ka,nkl,lb->nab", basis, information, basis)
     inner = inner + 1e-9 * np.trace(inner, axis1=1, axis2=2)[:, None, None] * np.eye(K - 1) + 1e-12 * np.eye(K - 1)
@@ -289,7 +292,7 @@ class Kinship:
     error: Floats
 
     @property
-    def n_copies(self) -> int:
+    def n_duplicates(self) -> int:
         """Pairs of samples that are one person."""
         return int((self.values > COPY).sum())
 
@@ -307,21 +310,21 @@ class Kinship:
         large = np.flatnonzero(np.bincount(family) > 1)
         return sorted((self.people[family == one] for one in large), key=len, reverse=True)
 
-    def unrelated(self, shares: Floats) -> Floats:
+    def unrelated(self, proportions: Floats) -> Floats:
         """How many unrelated people would tell the frequencies of each population (population,) as well.
 
-        People count by their share w of it. A frequency's variance goes with wᵀRw / (Σw)², where R is twice the
+        People count by their proportion w of it. A frequency's variance goes with wᵀRw / (Σw)², where R is twice the
         kinship, one on the diagonal: the people's worth of genomes Σw is deflated by wᵀw / wᵀRw.
         """
-        left, right = shares[self.pairs[:, 0]], shares[self.pairs[:, 1]]
-        own = (shares**2).sum(axis=0)
+        left, right = proportions[self.pairs[:, 0]], proportions[self.pairs[:, 1]]
+        own = (proportions**2).sum(axis=0)
         related = 4 * (left * right * np.minimum(self.values, 0.5)[:, None]).sum(axis=0)  # both triangles of 2 kinship
-        return np.asarray(shares.sum(axis=0) * own / np.maximum(own + related, 1e-300))
+        return np.asarray(proportions.sum(axis=0) * own / np.maximum(own + related, 1e-300))
 
 
-def close_relatives(genotypes: AnyGenotypes, shares: Floats) -> Kinship:
+def close_relatives(genotypes: AnyGenotypes, proportions: Floats) -> Kinship:
     """Pairs of close relatives in a panel whose SNPs are in an order of no meaning: the first ones are a sample."""
-    people = _people_to_compare(shares)
+    people = _people_to_compare(proportions)
     n, n_snps = len(people), min(KINSHIP_SNPS, genotypes.n_snps)
     # sums of whole numbers below 2^24: exact in single precision, whatever their order
     apart, hets, both = (np.zeros((n, n), np.float32) for _ in range(3))
@@ -353,14 +356,14 @@ def close_relatives(genotypes: AnyGenotypes, shares: Floats) -> Kinship:
     identical = (apart == 0) & (both >= IDENTICAL_CALLS)
     kinship[identical] = 0.5
     pairs = np.argwhere(np.triu(related | identical, 1))
-    within, unsure = _within(kinship, error, shares[people])
+    within, unsure = _within(kinship, error, proportions[people])
     return Kinship(people[pairs], np.asarray(kinship[pairs[:, 0], pairs[:, 1]], np.float64), people, within, unsure)
 
 
-def _within(kinship: Floats, error: Floats, shares: Floats) -> tuple[Floats, Floats]:
+def _within(kinship: Floats, error: Floats, proportions: Floats) -> tuple[Floats, Floats]:
     """Mean kinship and mean error of a pair among those with most of their genome from each population."""
-    within, unsure = np.zeros((2, shares.shape[1]))
-    for k, most in enumerate((shares > 0.5).T):
+    within, unsure = np.zeros((2, proportions.shape[1]))
+    for k, most in enumerate((proportions > 0.5).T):
         members = np.flatnonzero(most)
         if len(members) >= FEWEST_MEMBERS:
             pairs = np.ix_(members, members)
@@ -369,28 +372,30 @@ def _within(kinship: Floats, error: Floats, shares: Floats) -> tuple[Floats, Flo
     return within, unsure
 
 
-def _people_to_compare(shares: Floats) -> NDArray[np.intp]:
+def _people_to_compare(proportions: Floats) -> NDArray[np.intp]:
     """Everyone, or as many as can be compared: those with most of each population."""
-    n, K = shares.shape
+    n, K = proportions.shape
     if n <= KINSHIP_PEOPLE:
         return np.arange(n)
-    return np.unique(np.argsort(-shares, axis=0, kind="stable")[: KINSHIP_PEOPLE // K])
+    return np.unique(np.argsort(-proportions, axis=0, kind="stable")[: KINSHIP_PEOPLE // K])
 
 
-def linked_neighbours(genotypes: AnyGenotypes, places: NDArray[np.intp], shares: Floats, frequencies: Floats) -> float:
-    """Of SNPs that are neighbours in the file (`places`), the share that say the same beyond what ancestry explains."""
+def linked_neighbours(
+    genotypes: AnyGenotypes, places: NDArray[np.intp], proportions: Floats, frequencies: Floats
+) -> float:
+    """Fraction of neighbouring SNPs in the file (`places`) that are correlated beyond what ancestry explains."""
     in_file = np.argsort(places)
     count = min(NEIGHBOURS, len(places) - 1)
     if count < 1:
         return 0.0
     first = np.unique(np.linspace(0, len(places) - 2, count).astype(np.intp))
-    people = np.unique(np.linspace(0, len(shares) - 1, min(LINKAGE_PEOPLE, len(shares))).astype(np.intp))
+    people = np.unique(np.linspace(0, len(proportions) - 1, min(LINKAGE_PEOPLE, len(proportions))).astype(np.intp))
     rows = in_file[np.stack([first, first + 1], axis=1)]
     used, at = np.unique(rows, return_inverse=True)
     part = genotypes.take(used, people)
     calls = part.calls_of(0, part.n_snps)
     shared = [
-        _squared_correlation(calls, at[some], shares[people], frequencies[used])
+        _squared_correlation(calls, at[some], proportions[people], frequencies[used])
         for some in np.array_split(np.arange(len(at)), -(-len(at) // _SNPS_AT_ONCE))
     ]
     compared = np.concatenate(shared)
@@ -398,12 +403,12 @@ def linked_neighbours(genotypes: AnyGenotypes, places: NDArray[np.intp], shares:
     return float((compared > LINKED).mean()) if len(compared) else 0.0
 
 
-def _squared_correlation(calls: Calls, pairs: NDArray[np.intp], shares: Floats, frequencies: Floats) -> Floats:
+def _squared_correlation(calls: Calls, pairs: NDArray[np.intp], proportions: Floats, frequencies: Floats) -> Floats:
     """Of the residuals of two SNPs each (pair,), over people who have both calls; NaN where an allele is too rare."""
     codes = calls[pairs]
     there = (codes != MISSING).all(axis=1)
     left, right = (
-        np.where(there, codes[:, side] - 2 * (frequencies[pairs[:, side]] @ shares.T), 0.0) for side in (0, 1)
+        np.where(there, codes[:, side] - 2 * (frequencies[pairs[:, side]] @ proportions.T), 0.0) for side in (0, 1)
     )
     counted = (np.where(there[:, None], codes, 0).sum(axis=2), there.sum(axis=1)[:, None])
     rare = (np.minimum(counted[0], 2 * counted[1] - counted[0]) < RAREST).any(axis=1)

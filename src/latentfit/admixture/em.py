@@ -2,13 +2,14 @@
 
 Model     allele count of person i at SNP j ~ Binomial(2, Σ_k Q[i, k] F[j, k]), missing calls left out
 Paper     Alexander, Novembre & Lange 2009 (ADMIXTURE): each row of Q and of F given the other half is a concave
-          problem with few unknowns, solved by sequential quadratic programming; Varadhan & Roland 2008 for the leaps;
+          problem with few unknowns, solved by sequential quadratic programming; Varadhan & Roland 2008 (SQUAREM);
           the mean of the model is (32) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018
-Needs     a start that is not symmetric in the populations
-Promises  the log-likelihood never falls: a SNP's step is halved until it does not, a person's likewise, a leap that
-          falls is taken back; at the end every person's proportions are the one maximum given the frequencies
-Differs   plain EM under the same leaps was tried, also on random blocks of SNPs first: on four HapMap groups it was
-          440 nats short of these blocks after 1,200 passes, so it is not here
+Needs     initial parameters that are not symmetric in the populations
+Promises  the log-likelihood never falls: a SNP's step is halved until it does not, a person's likewise, an
+          extrapolation that lowers it is discarded; at the end every person's proportions are the one maximum given
+          the frequencies
+Differs   plain EM with the same extrapolation was tried, also on random blocks of SNPs first: on four HapMap groups it
+          was 440 nats short of these blocks after 1,200 iterations, so it is not used
 
 Symbols   paper   here          shape              meaning
           Q, W    proportions   (person, K)        of populations in people (W of (32) is its transpose)
@@ -29,7 +30,7 @@ from latentfit.admixture.init.als import (
     drawn_people,
     far_people,
     leading_subspace,
-    shares_under,
+    proportions_under,
     squares_of,
 )
 from latentfit.core.em import SolverState, Step, em, squarem
@@ -44,7 +45,7 @@ STILL = 1e-7
 """A person's Newton step below this is the last: the next one would be of the order of its square."""
 SHORT = 0.25
 """Newton steps no longer than this (squared, in their own metric) cannot fall: sums of logarithms are self-concordant
-(Nesterov & Nemirovskii 1994), so the climb need not look."""
+(Nesterov & Nemirovskii 1994), so they need no check."""
 ROUNDING = 1e-11
 """Relative fall of a person's log-likelihood that rounding can cause."""
 MOST_STEPS = 60
@@ -60,7 +61,7 @@ class Ancestry:
 
 
 @dataclass(frozen=True)
-class AncestrySums:
+class AncestryStatistics:
     """Log-likelihood at the parameters, and the frequencies one Newton step further."""
 
     params: Ancestry
@@ -69,42 +70,42 @@ class AncestrySums:
 
 
 class AncestrySteps:
-    """E and M step for `refine.em.em`: a pass moves the frequencies, the next one the proportions."""
+    """E- and M-step for `core.em.em`: the E-step moves the frequencies, the M-step the proportions."""
 
     def __init__(self, calls: Calls | SnpPasses, n_jobs: int | None = None) -> None:
         self.passes = over_calls(calls, n_jobs)
         self.n_cells = self.passes.n_calls
-        self._last: AncestrySums | None = None
+        self._last: AncestryStatistics | None = None
 
-    def e_step(self, params: Ancestry) -> AncestrySums:
+    def e_step(self, params: Ancestry) -> AncestryStatistics:
         if self._last is not None and self._last.params is params:  # `m_step` looked already
             return self._last
         value, following = self.passes.step(params.shares, params.frequencies, FREQUENCY_FLOOR)
-        self._last = AncestrySums(params, value, following)
+        self._last = AncestryStatistics(params, value, following)
         return self._last
 
-    def objective(self, params: Ancestry, sums: AncestrySums) -> float:
-        return sums.log_likelihood
+    def objective(self, params: Ancestry, statistics: AncestryStatistics) -> float:
+        return statistics.log_likelihood
 
-    def log_likelihood(self, sums: AncestrySums) -> float:
-        return sums.log_likelihood
+    def log_likelihood(self, statistics: AncestryStatistics) -> float:
+        return statistics.log_likelihood
 
-    def m_step(self, sums: AncestrySums) -> Ancestry:
-        shares, frequencies = sums.params.shares, sums.next_frequencies
-        value, gradient, hessian = self.passes.curvature(shares, frequencies)
-        to = _newton_target(shares, gradient, hessian)
+    def m_step(self, statistics: AncestryStatistics) -> Ancestry:
+        proportions, frequencies = statistics.params.shares, statistics.next_frequencies
+        value, gradient, hessian = self.passes.curvature(proportions, frequencies)
+        to = _newton_target(proportions, gradient, hessian)
         moved = Ancestry(to, frequencies)
-        step = to - shares
+        step = to - proportions
         longest = float(np.einsum("ik,ikl,il->i", step, hessian, step).max())
         if longest <= SHORT or self.e_step(moved).log_likelihood >= float(value.sum()):
             return moved
-        for _ in range(MOST_STEPS):  # someone leapt too far: those go half the way
+        for _ in range(MOST_STEPS):  # halve the steps of people whose likelihood fell
             fell = self.passes.curvature(to, frequencies)[0] < value
             if not fell.any():
                 break
-            to = np.where(fell[:, None], 0.5 * (shares + to), to)
+            to = np.where(fell[:, None], 0.5 * (proportions + to), to)
         else:
-            to = np.where(fell[:, None], shares, to)
+            to = np.where(fell[:, None], proportions, to)
         return Ancestry(to, frequencies)
 
     def extrapolate(self, start: Ancestry, once: Ancestry, twice: Ancestry) -> Ancestry:
@@ -116,19 +117,20 @@ class AncestrySteps:
         )
 
 
-def inside(shares: Floats, frequencies: Floats) -> Ancestry:
-    """A start that the likelihood can take: frequencies off their bounds."""
+def inside(proportions: Floats, frequencies: Floats) -> Ancestry:
+    """Initial parameters inside the domain of the likelihood: frequencies off their bounds."""
     return Ancestry(
-        np.ascontiguousarray(shares), np.ascontiguousarray(np.clip(frequencies, FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR))
+        np.ascontiguousarray(proportions),
+        np.ascontiguousarray(np.clip(frequencies, FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR)),
     )
 
 
-def proportions(
+def fit_proportions(
     calls: Calls | SnpPasses, frequencies: Floats, *, squares: bool = False, n_jobs: int | None = None
 ) -> tuple[Floats, Floats]:
     """The best proportions (person, population) under known frequencies, and each person's log-likelihood (person,).
 
-    By likelihood, or by least squares with `squares`. Each person is solved alone: company does not change a bit.
+    By likelihood, or by least squares with `squares`. Nobody's result depends on the other people.
     """
     passes, K = over_calls(calls, n_jobs), frequencies.shape[1]
     n_persons = passes.n_persons
@@ -156,14 +158,14 @@ def proportions(
     return x, best
 
 
-def frequencies_given(calls: Calls | SnpPasses, shares: Floats, start: Floats) -> Floats:
-    """The best frequencies (SNP, population) under known proportions; concave, so the start does not matter."""
+def frequencies_given(calls: Calls | SnpPasses, proportions: Floats, initial: Floats) -> Floats:
+    """The best frequencies (SNP, population) under known proportions; concave, so the initial value does not matter."""
     passes = over_calls(calls)
     if not passes.n_snps:
-        return start
-    found = inside(shares, start).frequencies
+        return initial
+    found = inside(proportions, initial).frequencies
     for _ in range(MOST_STEPS):
-        _, following = passes.step(shares, found, FREQUENCY_FLOOR)
+        _, following = passes.step(proportions, found, FREQUENCY_FLOOR)
         moved = float(np.abs(following - found).max())
         found = following
         if moved < STILL:
@@ -171,33 +173,34 @@ def frequencies_given(calls: Calls | SnpPasses, shares: Floats, start: Floats) -
     return found
 
 
-def _newton_target(shares: Floats, gradient: Floats, hessian: Floats) -> Floats:
+def _newton_target(proportions: Floats, gradient: Floats, hessian: Floats) -> Floats:
     """The maximum on the simplex of each person's quadratic model."""
     right = gradient.copy()
-    for k in range(shares.shape[1]):  # one by one: a row's bits must not depend on how many rows there are
-        right += hessian[:, :, k] * shares[:, k : k + 1]
-    return simplex_least_squares(hessian, right, shares)
+    for k in range(proportions.shape[1]):  # one by one: a row's bits must not depend on how many rows there are
+        right += hessian[:, :, k] * proportions[:, k : k + 1]
+    return simplex_least_squares(hessian, right, proportions)
 
 
 # -----------------------------------------------------------------------------
-# One fit of the admixture model, from calls to parameters: starts, then the climb, or least squares alone.
+# One fit of the admixture model, from calls to parameters: initialisations, then EM, or least squares alone.
 #
-# Likelihood races three starts by successive halving: the alternation from the people who stand furthest apart, and
-# from two draws of people; the climb has several tops on real panels, and one start in eight ended on a lower one.
+# Multi-start selection by successive halving between three initialisations: the alternation from the people furthest
+# apart, and from two draws of people. The likelihood has several local maxima on real panels, and one initialisation in
+# eight ended in a lower one.
 
 LEAST_PEOPLE = 100
 """People from which on likelihood refines: with 50 its proportions were worse than those of least squares, whose error
 it tripled (simulated mosaics); with 200 and more they were better."""
-DRAWN_STARTS = 2
+DRAWN_INITS = 2
 ROUNDS = (6, 6)
-"""Passes of the race: after six the better two of three go on, after twelve the best."""
-START_ROUNDS, START_TOL = 60, 1e-8
-"""The alternation before likelihood: more rounds end at the same top."""
+"""Iterations of successive halving: after six the better two of three go on, after twelve the best."""
+INIT_ROUNDS, INIT_TOL = 60, 1e-8
+"""The alternation before likelihood: more rounds end at the same maximum."""
 
 
 @dataclass(frozen=True)
 class AncestryFit:
-    """Where a fit ended; `values` are the people's log-likelihoods."""
+    """Result of a fit; `values` are the people's log-likelihoods."""
 
     params: Ancestry
     values: Floats
@@ -206,7 +209,7 @@ class AncestryFit:
     path: list[float]
     n_iter: int
     converged: bool
-    start: str
+    init_name: str
 
     @property
     def log_likelihood(self) -> float:
@@ -214,10 +217,10 @@ class AncestryFit:
 
 
 @dataclass(frozen=True)
-class AncestryPlace:
-    """Where a stopped climb stood: the start that had won, the singular values, the climb itself."""
+class AncestrySolverState:
+    """Solver state of an interrupted fit: the selected initialisation, the singular values, the state of EM."""
 
-    start: str
+    init_name: str
     spectrum: Floats
     resume_from: SolverState[Ancestry]
 
@@ -231,85 +234,93 @@ def fit_ancestry(
     max_iter: int,
     tol: float,
     rng: np.random.Generator,
-    n_starts: int = DRAWN_STARTS,
+    n_starts: int = DRAWN_INITS,
     far: bool = True,
-    first: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
+    init: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
     callback: Callable[[Step], None] | None = None,
-    resume_from: AncestryPlace | None = None,
-    keep: Callable[[AncestryPlace], None] | None = None,
+    resume_from: AncestrySolverState | None = None,
+    keep: Callable[[AncestrySolverState], None] | None = None,
 ) -> AncestryFit:
-    """Fit K populations; `first` makes another start than the alternation's, and is then the only one.
+    """Fit K populations; `init` makes another initialisation than the alternation's, and is then the only one.
 
-    Without `far` all starts are drawn. `keep` hears where the last climb stands; `resume_from`, such a place, goes on
-    there.
+    Without `far` all initialisations are drawn. `keep` is called with the solver state of the last EM run after every
+    iteration; `resume_from` is such a state to continue from.
     """
     calls = over_calls(calls)
     if resume_from is not None:
-        hear = None if keep is None else lambda at: keep(AncestryPlace(resume_from.start, resume_from.spectrum, at))
+        on_iteration = (
+            None
+            if keep is None
+            else lambda at: keep(AncestrySolverState(resume_from.init_name, resume_from.spectrum, at))
+        )
         steps = AncestrySteps(calls)
         found = em(
             steps, resume_from.resume_from.params, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
-            resume_from=resume_from.resume_from, keep=hear,
+            resume_from=resume_from.resume_from, keep=on_iteration,
         )  # fmt: skip
-        ended = (found.path, found.n_iter, found.converged, resume_from.start)
-        return _settled(calls, found.params, resume_from.spectrum, False, *ended)
+        outcome = (found.path, found.n_iter, found.converged, resume_from.init_name)
+        return _settled(calls, found.params, resume_from.spectrum, False, *outcome)
     space = leading_subspace(calls, means, n_populations)
-    if not likelihood and first is None:
-        start = "people who stand furthest apart" if far else "people who were drawn"
+    if not likelihood and init is None:
+        init_name = "people who stand furthest apart" if far else "people who were drawn"
         people = far_people(space) if far else drawn_people(space, rng)
-        return _by_squares(calls, means, space, people, max_iter, tol, start)
-    if first is not None:
-        begin = first[1](space)
-        starts = {first[0]: inside(begin.shares, begin.frequencies)}
+        return _by_squares(calls, means, space, people, max_iter, tol, init_name)
+    if init is not None:
+        begin = init[1](space)
+        initialisations = {init[0]: inside(begin.shares, begin.frequencies)}
     else:
-        starts = _starts(space, means, n_starts if n_populations > 1 or not far else 0, far, rng)
+        initialisations = _initialisations(space, means, n_starts if n_populations > 1 or not far else 0, far, rng)
     if not likelihood:
-        begin = next(iter(starts.values()))
+        begin = next(iter(initialisations.values()))
         path = [-squares_of(space, begin.shares, begin.frequencies)]
-        return _settled(calls, begin, space.spectrum, True, path, 0, True, next(iter(starts)))
+        return _settled(calls, begin, space.spectrum, True, path, 0, True, next(iter(initialisations)))
     steps = AncestrySteps(calls)
-    candidates = [Candidate(name, steps, start) for name, start in starts.items()]
-    hear_of = None if keep is None else lambda name, at: keep(AncestryPlace(name, space.spectrum, at))
-    raced = halve(
-        candidates, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, keep=hear_of
+    candidates = [Candidate(name, steps, initial) for name, initial in initialisations.items()]
+    on_winner = None if keep is None else lambda name, at: keep(AncestrySolverState(name, space.spectrum, at))
+    selected = halve(
+        candidates, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, keep=on_winner
     )  # fmt: skip
-    found = raced.refined
-    return _settled(calls, found.params, space.spectrum, False, found.path, found.n_iter, found.converged, raced.name)
+    found = selected.refined
+    return _settled(
+        calls, found.params, space.spectrum, False, found.path, found.n_iter, found.converged, selected.name
+    )
 
 
-def _starts(space: Subspace, means: Floats, drawn: int, far: bool, rng: np.random.Generator) -> dict[str, Ancestry]:
+def _initialisations(
+    space: Subspace, means: Floats, drawn: int, far: bool, rng: np.random.Generator
+) -> dict[str, Ancestry]:
     named = {"least squares from far people": far_people(space)} if far else {}
     named |= {f"least squares from drawn people {n + 1}": drawn_people(space, rng) for n in range(drawn)}
     return {name: _alternated(space, means, people) for name, people in named.items()}
 
 
 def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:
-    fit = alternate(space, means, shares_under(space, people), max_iter=START_ROUNDS, tol=START_TOL)
+    fit = alternate(space, means, proportions_under(space, people), max_iter=INIT_ROUNDS, tol=INIT_TOL)
     return inside(fit.shares, fit.frequencies)
 
 
 def _by_squares(
-    calls: SnpPasses, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float, start: str
+    calls: SnpPasses, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float, init_name: str
 ) -> AncestryFit:
-    fit = alternate(space, means, shares_under(space, people), max_iter=max_iter, tol=tol)
+    fit = alternate(space, means, proportions_under(space, people), max_iter=max_iter, tol=tol)
     path = [-value for value in fit.squares]
     params = inside(fit.shares, fit.frequencies)
-    return _settled(calls, params, space.spectrum, True, path, len(path) - 1, fit.converged, start)
+    return _settled(calls, params, space.spectrum, True, path, len(path) - 1, fit.converged, init_name)
 
 
 def _settled(
     calls: SnpPasses, params: Ancestry, spectrum: Floats, squares: bool, path: list[float], n_iter: int,
-    converged: bool, start: str,
+    converged: bool, init_name: str,
 ) -> AncestryFit:  # fmt: skip
-    """Everyone's proportions at their one best given the frequencies, as a new person's will be; largest first."""
-    frequencies, shares = params.frequencies, params.shares
+    """Everyone's optimal proportions given the frequencies, as a new person's will be; largest first."""
+    frequencies, proportions = params.frequencies, params.shares
     for _ in range(2):  # sums run over populations in order: found in their final order, bits are those of `transform`
-        rank = np.argsort(-shares.mean(axis=0), kind="stable")
+        rank = np.argsort(-proportions.mean(axis=0), kind="stable")
         frequencies = np.ascontiguousarray(frequencies[:, rank])
-        shares, values = proportions(calls, frequencies, squares=squares)
-        if (np.diff(shares.mean(axis=0)) <= 0).all():
+        proportions, values = fit_proportions(calls, frequencies, squares=squares)
+        if (np.diff(proportions.mean(axis=0)) <= 0).all():
             break
     if not squares:
         path = [*path, max(float(values.sum()), path[-1])]
-    found = Ancestry(shares, frequencies)
-    return AncestryFit(found, values, spectrum, path[-1], path, n_iter, converged, start)
+    found = Ancestry(proportions, frequencies)
+    return AncestryFit(found, values, spectrum, path[-1], path, n_iter, converged, init_name)

@@ -30,10 +30,10 @@ from latentfit.admixture.em import (
     LEAST_PEOPLE,
     Ancestry,
     AncestryFit,
-    AncestryPlace,
+    AncestrySolverState,
     fit_ancestry,
+    fit_proportions,
     frequencies_given,
-    proportions,
 )
 from latentfit.admixture.init.als import Subspace, unfilled_spectrum
 from latentfit.admixture.init.tensor import factor_admixture_tensor
@@ -64,45 +64,80 @@ from latentfit.io.scan import Scan
 
 MOST_TRIED = 12
 """Largest number of populations that the search looks at."""
-OTHER_PASSES = 60
-"""Passes of the fit from another start that the verdict compares with."""
+OTHER_ITERATIONS = 60
+"""Iterations of the fit from another initialisation that the verdict compares with."""
 
 
 class Admixture(TransformerMixin, LatentModel):
-    r"""Which share of everyone's genome comes from which ancestral population, from genotypes 0/1/2 with gaps.
+    r"""Admixture model: ancestry proportions of people and allele frequencies of their ancestral populations.
 
     The allele count of person :math:`i` at SNP :math:`j` is binomial:
-    :math:`g_{ij} \sim \mathrm{Bin}(2, \sum_k q_{ik} f_{jk})`, proportions :math:`q_i` on the simplex.
+    :math:`g_{ij} \sim \mathrm{Bin}(2, \sum_k q_{ik} f_{jk})`, proportions :math:`q_i` on the simplex. Calls may be
+    missing.
 
     Parameters
     ----------
-    n_populations : int or None
+    n_populations : int or None, default=None
         Number of ancestral populations; None chooses it by cross-validation (`cv_`).
-    init : str
-        ``"als"``: singular vectors, then constrained alternating least squares. ``"tensor"``: tensor eigenpairs, for
-        populations so distant that most alleles are fixed.
-    refine : "auto" or bool
-        Maximise the likelihood (True) or keep the least-squares answer (False); ``"auto"`` refines from 100 people on.
-    min_maf : float
-        SNPs whose rarer allele is rarer than this are left out when proportions are fitted; their frequencies are
-        given all the same.
-    max_iter, tol : int, float
-        The climb stops when a pass gains less than `tol` nats per call (least squares: squared error per call).
-    random_state : int or None
-        The one seed; None is 0.
-    engine : str
+    init : {"als", "tensor"}, default="als"
+        Initialisation. ``"als"``: singular vectors, then constrained alternating least squares. ``"tensor"``: tensor
+        eigenpairs, for populations so distant that most alleles are fixed.
+    refine : "auto" or bool, default="auto"
+        Maximise the likelihood (True) or use the least-squares solution (False); ``"auto"`` maximises the likelihood
+        from 100 people on.
+    min_maf : float, default=0.0
+        SNPs with a lower minor allele frequency are left out when proportions are fitted; their frequencies are
+        estimated all the same.
+    max_iter : int, default=300
+        Maximum number of iterations.
+    tol : float, default=1e-9
+        The fit stops when an iteration gains less than `tol` nats per call (least squares: squared error per call).
+    random_state : int, RandomState instance, Generator or None, default=None
+        Seed of all random numbers; None is 0.
+    n_jobs : int or None, default=None
+        Number of threads; results never depend on it.
+    verbose : int, default=0
+        1 reports the stages of the fit and the iterations on stderr.
+    engine : str, default="auto"
         ``"memory"``, ``"stream"`` (calls in a flat file, read in blocks of SNPs), ``"dask"`` or ``"dask=ADDRESS"``: the
         same bits; ``"auto"`` streams what `latentfit.scan` names and holds all else in memory.
 
     Attributes
     ----------
-    ancestry_ : (people, populations) proportions, the largest population first
-    ancestry_se_ : (people, populations) their standard errors, frequencies taken as known
-    frequencies_ : (SNPs, populations) frequency of the counted allele; NaN for a SNP without any call
-    samples_, snps_ : names of people and SNPs
-    used_ : (SNPs,) whether a SNP took part in fitting the proportions
-    cv_ : frame of cross-validation errors, one row per number tried (empty when the number was given)
-    report_ : `latentfit.core.verdict.FitReport`
+    ancestry_ : ndarray of shape (n_people, n_populations_)
+        Ancestry proportions, the largest population first; rows sum to one.
+    ancestry_se_ : ndarray of shape (n_people, n_populations_)
+        Standard errors of `ancestry_`, frequencies taken as known.
+    frequencies_ : ndarray of shape (n_snps, n_populations_)
+        Frequency of the counted allele; NaN for a SNP without any call.
+    n_populations_ : int
+        Number of populations.
+    samples_ : ndarray of shape (n_people,)
+        Names of the people.
+    snps_ : ndarray of shape (n_snps,)
+        Names of the SNPs.
+    used_ : ndarray of bool of shape (n_snps,)
+        Whether a SNP took part in fitting the proportions.
+    cv_ : frame
+        Cross-validation errors, one row per number of populations tried (empty when the number was given).
+    selection_ : dict or None
+        The chosen number of populations; None if it was given.
+    log_likelihood_ : float
+        Log-likelihood of the calls, in nats.
+    objective_ : float
+        The maximised log-likelihood, or minus the squared error of least squares.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within `max_iter` iterations.
+    n_features_in_ : int
+        Number of SNPs seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_snps,)
+        Names of the SNPs, if the data have string names.
+    report_ : latentfit.core.verdict.FitReport
+        Verdict with reasons and diagnostics.
 
     Examples
     --------
@@ -110,8 +145,8 @@ class Admixture(TransformerMixin, LatentModel):
     >>> from latentfit import Admixture
     >>> rng = np.random.default_rng(0)
     >>> frequencies = rng.uniform(0.05, 0.95, (2, 400))
-    >>> shares = rng.dirichlet([0.5, 0.5], 120)
-    >>> genotypes = rng.binomial(2, shares @ frequencies)
+    >>> proportions = rng.dirichlet([0.5, 0.5], 120)
+    >>> genotypes = rng.binomial(2, proportions @ frequencies)
     >>> model = Admixture(2).fit(genotypes)
     >>> model.ancestry_.shape, model.frequencies_.shape
     ((120, 2), (400, 2))
@@ -152,10 +187,22 @@ class Admixture(TransformerMixin, LatentModel):
     def fit(
         self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False
     ) -> Self:
-        """Learn populations from genotypes (person, SNP), from `latentfit.scan` of such files, or from `Genotypes`.
+        """Fit the model.
 
-        A long climb keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from
-        there and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_people, n_snps), latentfit.scan, or Genotypes
+            Allele counts 0, 1, 2; NaN or -1 marks a missing call.
+        y : ignored
+            Present for scikit-learn's API.
+        checkpoint : path, optional
+            File to which a long fit writes its solver state every few seconds; it is removed when the fit has ended.
+        resume : bool, default=False
+            Continue from `checkpoint`; the result has the same bits as an uninterrupted fit.
+
+        Returns
+        -------
+        self : Admixture
         """
         self._check_settings()
         clock = StageClock(self.verbose)
@@ -185,8 +232,8 @@ class Admixture(TransformerMixin, LatentModel):
             most = min(panel.n_samples, panel.n_snps, MOST_POPULATIONS)
             if not 1 <= self.n_populations <= most:
                 raise DataError(
-                    f"n_populations={self.n_populations} was asked of {panel.n_samples} people and {panel.n_snps} SNPs "
-                    f"that vary; give a number from 1 to {most}"
+                    f"n_populations must be an int from 1 to {most} for {panel.n_samples} people and {panel.n_snps} "
+                    f"SNPs that vary, got {self.n_populations}; give a number in this range, or None to estimate it"
                 )
             return None, int(self.n_populations)  # a checkpoint holds no number of numpy
         path = choose_populations(
@@ -202,15 +249,15 @@ class Admixture(TransformerMixin, LatentModel):
     def _refine(self, snps: SnpPasses, number: int, kept: AncestryCheckpoint | None) -> AncestryFit:
         rng, means = np.random.default_rng(self._seed()), snps.genotypes.means
 
-        def tensor_start(space: Subspace) -> Ancestry:
-            shares, frequencies, _ = factor_admixture_tensor(snps, means, space, rng=rng)
-            return Ancestry(shares, frequencies)
+        def tensor_init(space: Subspace) -> Ancestry:
+            proportions, frequencies, _ = factor_admixture_tensor(snps, means, space, rng=rng)
+            return Ancestry(proportions, frequencies)
 
         saved = None if kept is None else kept.saved
         return fit_ancestry(
             snps, means, number,
             likelihood=self._likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
-            first=("tensor eigenpairs", tensor_start) if self.init == "tensor" and number > 1 else None,
+            init=("tensor eigenpairs", tensor_init) if self.init == "tensor" and number > 1 else None,
             callback=self._progress("likelihood"), resume_from=None if saved is None else saved.place,
             keep=None if kept is None else kept.keeping(number, self._path),
         )  # fmt: skip
@@ -218,9 +265,9 @@ class Admixture(TransformerMixin, LatentModel):
     def _keep(self, genotypes: AnyGenotypes, snps: SnpPasses, order: NDArray[np.intp], fit: AncestryFit) -> None:
         """Hold the fit in the user's order."""
         self._forget()
-        shares = np.empty_like(fit.params.shares)
-        shares[self._people] = fit.params.shares
-        self._publish(Ancestry(shares, fit.params.frequencies), order, genotypes.n_snps)
+        proportions = np.empty_like(fit.params.shares)
+        proportions[self._people] = fit.params.shares
+        self._publish(Ancestry(proportions, fit.params.frequencies), order, genotypes.n_snps)
         self._panel_, self._fit_ = snps, fit
         self.frequencies_ = self._all_frequencies(genotypes)
         self.samples_, self.snps_ = genotypes.samples, genotypes.snps
@@ -250,8 +297,8 @@ class Admixture(TransformerMixin, LatentModel):
     def _tell(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int) -> list[str]:
         people = genotypes.n_samples
         how = "likelihood" if self._likelihood else "least squares"
-        why = "as asked" if self.refine != "auto" else f"{people} people, likelihood from {LEAST_PEOPLE} on"
-        notes = [f"{number} populations by {how} ({why}), started from {fit.start}"]
+        why = "as given" if self.refine != "auto" else f"{people} people, likelihood from {LEAST_PEOPLE} on"
+        notes = [f"{number} populations by {how} ({why}), initialised from {fit.init_name}"]
         if self._path is not None:
             errors = ", ".join(
                 f"{k}: {error:.5f}" for k, error in zip(self._path.n_populations, self._path.error, strict=True)
@@ -266,17 +313,17 @@ class Admixture(TransformerMixin, LatentModel):
 
     @cached_property
     def ancestry_se_(self) -> Floats:
-        """Standard errors (people, populations) of `ancestry_` from each person's own calls, frequencies known.
+        """Standard errors of `ancestry_` from each person's own calls, ndarray of shape (n_people, n_populations_).
 
-        They are those of a maximum inside the simplex: rough where a proportion is near 0 or 1, and too small where
-        SNPs are linked.
+        Frequencies are taken as known. The errors are those of a maximum inside the simplex: rough where a proportion
+        is near 0 or 1, and too small where SNPs are linked.
         """
         check_is_fitted(self)
         if not hasattr(self, "_panel_"):
-            raise DataError("a model from a file keeps no genotypes; fit it again for standard errors")
-        out, shares = np.empty_like(self.ancestry_), self.ancestry_[self._people]
+            raise DataError("ancestry_se_ needs the genotypes, which a model file does not store; fit the model again")
+        out, proportions = np.empty_like(self.ancestry_), self.ancestry_[self._people]
         with one_blas_thread():
-            out[self._people] = standard_errors(shares, self._panel_.curvature(shares, self._fitted)[2])
+            out[self._people] = standard_errors(proportions, self._panel_.curvature(proportions, self._fitted)[2])
         return out
 
     @property
@@ -293,17 +340,18 @@ class Admixture(TransformerMixin, LatentModel):
         return build_frame(columns, self._backend)
 
     def _examine(self, notes: list[str]) -> Examination:
-        shares, panel = self.ancestry_[self._people], self._panel_.genotypes
-        kinship = close_relatives(panel, shares)
-        linked = linked_neighbours(panel, self._order, shares, self._fitted)
+        proportions, panel = self.ancestry_[self._people], self._panel_.genotypes
+        kinship = close_relatives(panel, proportions)
+        linked = linked_neighbours(panel, self._order, proportions, self._fitted)
         if len(kinship.pairs):
             unsure = "; linked SNPs make kinship unsure" if linked > LINKED_SHARE else ""
             notes.append(
-                f"{len(kinship.pairs)} pairs of close relatives (kinship {CLOSE:.3f} or more), {kinship.n_copies} of "
-                f"them copies of one person, among {len(kinship.people)} people who were compared{unsure}"
+                f"{len(kinship.pairs)} pairs of close relatives (kinship {CLOSE:.3f} or more), "
+                f"{kinship.n_duplicates} of them copies of one person, among "
+                f"{len(kinship.people)} people who were compared{unsure}"
             )
         found = examine_ancestry(
-            shares, self._fitted, self.ancestry_se_[self._people], self._spectrum(),
+            proportions, self._fitted, self.ancestry_se_[self._people], self._spectrum(),
             converged=self.converged_, refit=self._refit, log_likelihood=self.objective_, kinship=kinship,
             linked=linked,
             names=[str(name) for name in self.samples_[self._people].tolist()],
@@ -324,7 +372,7 @@ class Admixture(TransformerMixin, LatentModel):
         """Proportions and objective of a fit from other people than those of the fit."""
         other = fit_ancestry(
             self._panel_, self._panel_.genotypes.means, self.n_populations_,
-            likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_PASSES), tol=self.tol,
+            likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_ITERATIONS), tol=self.tol,
             rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False,
         )  # fmt: skip
         return other.params.shares, other.objective
@@ -332,12 +380,22 @@ class Admixture(TransformerMixin, LatentModel):
     # ---------------------------------------------------------------- use
 
     def transform(self, X: Any) -> Floats:
-        """Proportions (people, populations) of people under the fitted frequencies; nobody's depend on the others.
+        """Ancestry proportions of people under the fitted frequencies.
 
         SNPs are matched by name; those that new people lack, or that have other alleles, are taken as missing, and a
         warning counts them. Proportions of new people are drawn towards the middle: the frequencies followed the
-        people of the fit by chance too, which makes those a little purer than others of the same descent. Compare new
-        people with one another, not with `ancestry_`.
+        sampling noise of the fitted people too, which makes those a little purer than others of the same descent.
+        Compare new people with one another, not with `ancestry_`.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_people, n_snps), latentfit.scan, or Genotypes
+            Allele counts 0, 1, 2; NaN or -1 marks a missing call.
+
+        Returns
+        -------
+        ndarray of shape (n_people, n_populations_)
+            Rows sum to one; a person's result does not depend on the other people.
         """
         return self._project(X)[0]
 
@@ -345,15 +403,27 @@ class Admixture(TransformerMixin, LatentModel):
         """Proportions of people and their standard errors (people, populations)."""
         check_is_fitted(self)
         genotypes = self._read_known(X)
-        if (person := genotypes.silent_person) is not None:
+        if (person := genotypes.person_without_calls) is not None:
             raise DataError(f"person {person!r} has no call at any SNP of the fit; leave the person out")
         with one_blas_thread():
-            shares = proportions(genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs)[0]
-            information = over_calls(genotypes.calls, self.n_jobs).curvature(shares, self._fitted)[2]
-            return shares, standard_errors(shares, information)
+            proportions = fit_proportions(
+                genotypes.calls, self._fitted, squares=not self._likelihood, n_jobs=self.n_jobs
+            )[0]
+            information = over_calls(genotypes.calls, self.n_jobs).curvature(proportions, self._fitted)[2]
+            return proportions, standard_errors(proportions, information)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the populations."""
+        """Names of the populations.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for scikit-learn's API.
+
+        Returns
+        -------
+        ndarray of str of shape (n_populations_,)
+        """
         check_is_fitted(self)
         return np.array([f"population{k}" for k in range(self.n_populations_)], object)
 
@@ -391,14 +461,14 @@ class Admixture(TransformerMixin, LatentModel):
                 + "; give SNPs that vary, or lower min_maf"
             )
         part = genotypes if len(kept) == genotypes.n_snps else genotypes.take(kept)
-        if (person := part.silent_person) is not None:
-            raise DataError(f"person {person!r} has no call at any SNP that shapes the fit; leave the person out")
+        if (person := part.person_without_calls) is not None:
+            raise DataError(f"person {person!r} has no call at any SNP used by the fit; leave the person out")
         snps, people = part.order_by_content()
         self._people = people
         return part.take(snps, people), kept[snps]
 
     def _read_known(self, X: Any) -> Genotypes:
-        """The SNPs of the fit, in its order, its alleles counted; new people are read whole."""
+        """The SNPs of the fit, in its order, its alleles counted; new people are read into memory."""
         X = store_scan(X) if isinstance(X, Scan) else X
         X = X.loaded() if isinstance(X, StoredGenotypes) else X
         genotypes = read_genotypes(X)
@@ -424,7 +494,7 @@ class Admixture(TransformerMixin, LatentModel):
         if found.absent or found.flipped or found.foreign:
             warnings.warn(
                 f"of the {len(places):,} SNPs of the fit {found.absent:,} are not in the data, {found.foreign:,} have "
-                f"other alleles and {found.unsure:,} have a strand that cannot be told (A/T, C/G), all taken as "
+                f"other alleles and {found.unsure:,} have an ambiguous strand (A/T, C/G), all taken as "
                 f"missing; {found.flipped:,} were read from the other strand and {found.turned:,} count the other "
                 "allele",
                 DataWarning,
@@ -434,11 +504,13 @@ class Admixture(TransformerMixin, LatentModel):
 
     def _check_options(self) -> None:
         if self.init not in ("als", "tensor"):
-            raise DataError(f"init={self.init!r} is not there; give 'als' or 'tensor'")
+            raise DataError(f"init must be 'als' or 'tensor', got {self.init!r}; give one of them")
         if self.refine not in ("auto", True, False):
-            raise DataError(f"refine={self.refine!r} is not there; give 'auto', True or False")
+            raise DataError(f"refine must be 'auto', True or False, got {self.refine!r}; give one of them")
         if not 0 <= self.min_maf < 0.5:
-            raise DataError(f"min_maf={self.min_maf} is no share of the rarer allele; give 0 or more, below 0.5")
+            raise DataError(
+                f"min_maf must be a minor allele frequency in [0, 0.5), got {self.min_maf}; give a number in this range"
+            )
 
     # --------------------------------------------------------- model file
 
@@ -455,16 +527,16 @@ class Admixture(TransformerMixin, LatentModel):
 
 
 # -----------------------------------------------------------------------------
-# The checkpoint of a fit of ancestry: the number of populations, the start that won its race, where the climb stands.
+# The checkpoint of a fit of ancestry: the number of populations, the selected initialisation, the solver state.
 #
-# A fit that goes on makes neither the search for a number nor the starts again: what they decided is in the file.
+# A fit that resumes repeats neither the search for a number nor multi-start selection: their results are in the file.
 
 
 @dataclass(frozen=True)
 class SavedAncestry:
-    """Where a stopped fit stood, and what it had decided before."""
+    """Solver state of an interrupted fit, and what had been selected before."""
 
-    place: AncestryPlace
+    place: AncestrySolverState
     number: int
     path: NumberPath | None
 
@@ -476,10 +548,10 @@ class AncestryCheckpoint(KeptFile):
     def saved(self) -> SavedAncestry | None:
         return None if self.file is None else _saved(self.file)
 
-    def keeping(self, number: int, path: NumberPath | None) -> Callable[[AncestryPlace], None]:
-        """What the climb calls after every iteration."""
+    def keeping(self, number: int, path: NumberPath | None) -> Callable[[AncestrySolverState], None]:
+        """Callback after every iteration of EM."""
 
-        def keep(place: AncestryPlace) -> None:
+        def keep(place: AncestrySolverState) -> None:
             if not self.due:
                 return
             params = place.resume_from.params
@@ -490,13 +562,15 @@ class AncestryCheckpoint(KeptFile):
                 "path": np.array(place.resume_from.path),
             }
             cv = None if path is None else plain(vars(path))
-            self.write(arrays, {"n_iter": place.resume_from.n_iter, "start": place.start, "number": number, "cv": cv})
+            self.write(
+                arrays, {"n_iter": place.resume_from.n_iter, "start": place.init_name, "number": number, "cv": cv}
+            )
 
         return keep
 
 
 def genotypes_key(genotypes: AnyGenotypes) -> str:
-    """Tells genotypes apart by their names and by how often each call stands at every SNP."""
+    """Key of genotypes: their names and how often each call occurs at every SNP."""
     known = hashlib.sha256(repr((genotypes.samples.tolist(), genotypes.snps.tolist())).encode())
     known.update(genotypes.counts.tobytes())
     return known.hexdigest()
@@ -507,7 +581,9 @@ def _saved(file: ModelFile) -> SavedAncestry:
     params = Ancestry(arrays["shares"], arrays["frequencies"])
     resume_from = SolverState(params, int(facts["n_iter"]), arrays["path"].tolist())
     path = None if facts["cv"] is None else NumberPath(**facts["cv"])
-    return SavedAncestry(AncestryPlace(facts["start"], arrays["spectrum"], resume_from), int(facts["number"]), path)
+    return SavedAncestry(
+        AncestrySolverState(facts["start"], arrays["spectrum"], resume_from), int(facts["number"]), path
+    )
 
 
 # -----------------------------------------------------------------------------
@@ -536,22 +612,22 @@ def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any])
     """Make `model` what `ancestry_state` described; what does not fit together raises ValueError."""
     restore_story(model, arrays, metadata)
     samples, n_snps = typed(metadata, "samples", list), model.n_features_in_
-    shares, order = arrays["ancestry"], arrays["order"]
-    if shares.ndim != 2 or not shares.shape[1] or arrays["seen"].dtype != np.uint8 or order.dtype != np.int64:
+    proportions, order = arrays["ancestry"], arrays["order"]
+    if proportions.ndim != 2 or not proportions.shape[1] or arrays["seen"].dtype != np.uint8 or order.dtype != np.int64:
         raise ValueError("ancestry has no populations, or seen or order are of another type")
-    K, seen = shares.shape[1], arrays["seen"].astype(bool)
+    K, seen = proportions.shape[1], arrays["seen"].astype(bool)
     check_numbers(arrays, {"ancestry": (len(samples), K), "frequencies": (int(seen.sum()), K)})
     if seen.shape != (n_snps,) or order.ndim != 1 or not len(order) or len(np.unique(order)) < len(order):
         raise ValueError(f"seen or order do not fit {n_snps} SNPs")
     if (order < 0).any() or (order >= n_snps).any() or not seen[order].all():
-        raise ValueError("order names a SNP that is not there")
-    if (np.abs(shares.sum(axis=1) - 1) > ROUNDING).any() or (arrays["frequencies"] > 1).any():
+        raise ValueError("order names a SNP that does not exist")
+    if (np.abs(proportions.sum(axis=1) - 1) > ROUNDING).any() or (arrays["frequencies"] > 1).any():
         raise ValueError("proportions do not sum to one, or a frequency is above one")
     model.frequencies_ = np.full((n_snps, K), np.nan)
     model.frequencies_[seen] = arrays["frequencies"]
     model.samples_ = name_array(samples, "samples")
     model.snps_ = getattr(model, "feature_names_in_", np.arange(n_snps))
-    fitted = Ancestry(shares, np.ascontiguousarray(model.frequencies_[order]))
+    fitted = Ancestry(proportions, np.ascontiguousarray(model.frequencies_[order]))
     model._publish(fitted, order.astype(np.intp), n_snps)
     model._alleles = _alleles(metadata.get("alleles"), n_snps)  # files of 0.1.0 did not say
     model._likelihood = typed(metadata, "likelihood", bool)
@@ -563,7 +639,7 @@ def _alleles(columns: Any, n_snps: int) -> NDArray[Any] | None:
         return None
     alleles = np.array(columns, object).T
     if alleles.shape != (n_snps, 2) or not all(type(word) is str for word in alleles.ravel()):
-        raise ValueError(f"alleles are not two words for each of {n_snps} SNPs")
+        raise ValueError(f"alleles are not two strings for each of {n_snps} SNPs")
     return alleles
 
 

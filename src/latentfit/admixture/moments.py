@@ -3,7 +3,7 @@
 Paper     Jaffe, Weiss, Carmi, Kluger & Nadler (ICML 2018), Appendix J, after Jain & Oh (2014): M's diagonal is treated
           as missing and completed to rank d; 𝓦 minimises ‖P_Ω(𝓦(K†, K†, K†)) − P_Ω(𝓜)‖² over entries i ≠ j ≠ k ≠ i
 Needs     E[X | H] = WᵀH and noise independent between features
-Promises  𝓦 within O(n^-1/2) of its population value, without a word about the noise
+Promises  𝓦 within O(n^-1/2) of its population value, without assumptions on the noise
 Differs   neither 𝓜 nor the system over its m³ entries is formed: both sides of the normal equations are sums over all
           triples less those with equal indices, which need projected rows alone; the completion turns one subspace from
           step to step instead of decomposing R anew
@@ -27,10 +27,10 @@ from latentfit.core.kernels import Floats
 from latentfit.core.tensor.whitened import symmetrised
 
 Blocks = Callable[[], Iterator[Floats]]
-"""The rows, block by block, as often as asked for."""
+"""The rows, block by block, as often as needed."""
 
 COMPLETION_STEPS, COMPLETED = 500, 1e-10
-"""Steps of the completion, and the change of the diagonal (relative) at which it stands."""
+"""Steps of the completion, and the change of the diagonal (relative) at which it has converged."""
 
 
 class DistinctMoments(NamedTuple):

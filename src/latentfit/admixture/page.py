@@ -12,7 +12,7 @@ from latentfit.report.charts import bars, drawn_bars, heat_map, lines, listed, s
 from latentfit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 
 PAPERS = (
-    "Cabreros & Storey 2017: ALStructure, a likelihood-free estimator of population structure (the start).",
+    "Cabreros & Storey 2017: ALStructure, a likelihood-free estimator of population structure (the initialisation).",
     "Alexander, Novembre & Lange 2009: Fast model-based estimation of ancestry in unrelated individuals. Genome "
     "Research (the likelihood).",
     "Alexander & Lange 2011: Enhancements to the ADMIXTURE algorithm for individual ancestry estimation. BMC "
@@ -25,21 +25,21 @@ PAPERS = (
 def page_of(fitted: Admixture, context: Context) -> Page:
     """Verdict, bars, populations, cross-validation."""
     report, number = fitted.report_, fitted.n_populations_
-    shares, names = people_of(fitted, context.data.get("input"))
+    proportions, names = people_of(fitted, context.data.get("input"))
     return page_about(
         report,
         context,
-        title=f"Ancestry of {len(shares):,} people from {number} population{'s' if number > 1 else ''}",
+        title=f"Ancestry of {len(proportions):,} people from {number} population{'s' if number > 1 else ''}",
         door="ancestry",
-        figures=_figures(fitted, shares),
-        picture=_bars(fitted, shares, names),
+        figures=_figures(fitted, proportions),
+        picture=_bars(fitted, proportions, names),
         sections=[
-            _populations(fitted, shares, names),
+            _populations(fitted, proportions, names),
             _number(fitted),
             fit_section(fitted, context, squares=not fitted._likelihood),
             numbers_section(
                 report,
-                "The model assumes unlinked SNPs, unrelated people, and that some people stand near the corner or the "
+                "The model assumes unlinked SNPs, unrelated people, and that some people are near the vertex or the "
                 "face of every population: without them frequencies are extrapolated.",
             ),
             next_section(report, *_advice(fitted)),
@@ -57,10 +57,10 @@ def people_of(fitted: Admixture, given: Genotypes | None) -> tuple[Floats, list[
     return fitted.transform(given), [str(name) for name in given.samples.tolist()]
 
 
-def _figures(fitted: Admixture, shares: Floats) -> list[Figure]:
-    how = "by cross-validation" if fitted.selection_ else "as asked for"
+def _figures(fitted: Admixture, proportions: Floats) -> list[Figure]:
+    how = "by cross-validation" if fitted.selection_ else "as given"
     known = fitted.report_.quantities
-    unmixed = float((shares.max(axis=1) > 0.9).mean())
+    unmixed = float((proportions.max(axis=1) > 0.9).mean())
     error = known.get("standard_error")
     third = Figure("SNPs", count(fitted.used_.sum()), "shaped the fit")
     if error is not None and fitted.n_populations_ > 1:
@@ -72,25 +72,33 @@ def _figures(fitted: Admixture, shares: Floats) -> list[Figure]:
     ]
 
 
-def _bars(fitted: Admixture, shares: Floats, names: list[str]) -> Chart:
-    shown, total = drawn_bars(shares), len(shares)
+def _bars(fitted: Admixture, proportions: Floats, names: list[str]) -> Chart:
+    shown, total = drawn_bars(proportions), len(proportions)
     spec = stacked(
-        shares[shown], [names[at] for at in shown],
+        proportions[shown], [names[at] for at in shown],
         [str(k) for k in range(fitted.n_populations_)], bar="person", part="population", value="share",
     )  # fmt: skip
     cut = "" if len(shown) == total else f" {len(shown):,} of {total:,} people are drawn, evenly taken from all."
-    return Chart(spec, f"One bar a person, one colour a population, the largest population first.{cut}", "Proportions")
+    return Chart(
+        spec, f"One bar per person, one colour per population, the largest population first.{cut}", "Proportions"
+    )
 
 
-def _populations(fitted: Admixture, shares: Floats, names: list[str]) -> Section:
+def _populations(fitted: Admixture, proportions: Floats, names: list[str]) -> Section:
     rows = []
     for k in range(fitted.n_populations_):
-        top = np.argsort(-shares[:, k], kind="stable")[:3]
-        most = ", ".join(f"{names[at]} {shares[at, k]:.0%}" for at in top)
-        rows.append([k, float(shares[:, k].mean()), int((shares[:, k] > 0.9).sum()), most])
+        top = np.argsort(-proportions[:, k], kind="stable")[:3]
+        most = ", ".join(f"{names[at]} {proportions[at, k]:.0%}" for at in top)
+        rows.append([k, float(proportions[:, k].mean()), int((proportions[:, k] > 0.9).sum()), most])
     blocks: list[Block] = [
         Chart(
-            bars(range(len(rows)), shares.mean(axis=0).tolist(), value="mean share", name="population", percent=True),
+            bars(
+                range(len(rows)),
+                proportions.mean(axis=0).tolist(),
+                value="mean proportion",
+                name="population",
+                percent=True,
+            ),
             "How much of all genomes comes from each population.",
             "Sizes",
         )
@@ -109,28 +117,28 @@ def _populations(fitted: Admixture, shares: Floats, names: list[str]) -> Section
         )  # fmt: skip
     blocks.append(
         DataTable(
-            ["population", Column("mean share", ".1%"), Column("people above 90 %"), "most of it"], rows,
+            ["population", Column("mean proportion", ".1%"), Column("people above 90 %"), "most of it"], rows,
             "Populations have numbers, the largest first; who is most of each says what it stands for.",
         )
     )  # fmt: skip
-    blocks.append(_people(shares, names))
+    blocks.append(_people(proportions, names))
     return Section("Populations", blocks)
 
 
-def _people(shares: Floats, names: list[str]) -> DataTable:
-    mixed = np.argsort(shares.max(axis=1), kind="stable")[: listed(shares.shape[1])]
-    columns: list[str | Column] = ["person", *(Column(f"{k}", ".1%") for k in range(shares.shape[1]))]
-    rows = [[names[at], *shares[at].tolist()] for at in mixed]
-    return DataTable(columns, rows, "Proportions, the most mixed people first.", "People", total=len(shares))
+def _people(proportions: Floats, names: list[str]) -> DataTable:
+    mixed = np.argsort(proportions.max(axis=1), kind="stable")[: listed(proportions.shape[1])]
+    columns: list[str | Column] = ["person", *(Column(f"{k}", ".1%") for k in range(proportions.shape[1]))]
+    rows = [[names[at], *proportions[at].tolist()] for at in mixed]
+    return DataTable(columns, rows, "Proportions, the most mixed people first.", "People", total=len(proportions))
 
 
 def _number(fitted: Admixture) -> Section:
     path = fitted._path
     if path is None:
-        told = f"{fitted.n_populations_} populations were asked for; without --populations the number is found."
-        return Section("How many populations", [Note(told)])
+        table = f"{fitted.n_populations_} populations were given; without --populations the number is estimated."
+        return Section("How many populations", [Note(table)])
     points = [{"x": k, "y": error} for k, error in zip(path.n_populations, path.error, strict=True)]
-    chart = lines(points, x="populations", y="nats a hidden call", whole_x=True, marked=float(path.chosen))
+    chart = lines(points, x="populations", y="nats per hidden call", whole_x=True, marked=float(path.chosen))
     rows = [
         [k, error, gain, gain_error]
         for k, error, gain, gain_error in zip(path.n_populations, path.error, path.gain, path.gain_error, strict=True)
@@ -141,17 +149,17 @@ def _number(fitted: Admixture) -> Section:
             Chart(chart, "Error on calls that were hidden from the fit; the smallest was chosen.", "Cross-validation"),
             DataTable(
                 ["populations", Column("error", ".5f"), Column("gain", ".5f"), Column("± of the gain", ".5f")], rows,
-                "Nats a hidden call, and what one population more gains.",
+                "Nats per hidden call, and what one population more gains.",
             ),
         ],
     )  # fmt: skip
 
 
 def _advice(fitted: Admixture) -> list[str]:
-    told = [
+    table = [
         "ancestry.csv holds the proportions, out.K.Q and out.K.P the same as ADMIXTURE writes them; latentfit predict "
         "gives proportions of new people under these populations."
     ]
     if fitted._path is None and fitted.n_populations_ > 1:
-        told.append("Compare with one population fewer and one more: latentfit.admixture.plot matches their colours.")
-    return told
+        table.append("Compare with one population fewer and one more: latentfit.admixture.plot matches their colours.")
+    return table

@@ -1,4 +1,4 @@
-"""Pictures of ancestry: a bar for everyone, populations in colours that keep their meaning across K and across runs."""
+"""Plots of ancestry: a bar for everyone, populations in colours that keep their meaning across K and across runs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,21 @@ def plot_ancestry(models: Any, *, groups: Any = None, axes: Any = None) -> Any:
     """Stacked bars of everyone's proportions, one row of bars for each model.
 
     Colours are matched from row to row: a population keeps the colour of the one it shares most people with, so the
-    same ancestry looks the same for K = 2, 3, 4 and from run to run. People stand in one order in all rows: by group
-    if groups are given, then by their largest population and its share in the last model.
+    same ancestry looks the same for K = 2, 3, 4 and from run to run. People are in one order in all rows: by group
+    if groups are given, then by their largest population and its proportion in the last model.
 
     Parameters
     ----------
-    models : a fitted `latentfit.Admixture`, or several that were fitted to the same people
-    groups : names, one a person, written below their stretch of bars; None for none
-    axes : as many matplotlib axes as models, or None; they are returned as a list
+    models : latentfit.Admixture, or a sequence of them
+        Fitted models of the same people.
+    groups : array-like of shape (n_people,), optional
+        Names of groups, written below their people.
+    axes : sequence of matplotlib.axes.Axes, optional
+        One per model; new ones by default.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
 
     Examples
     --------
@@ -42,17 +49,19 @@ def plot_ancestry(models: Any, *, groups: Any = None, axes: Any = None) -> Any:
     'K = 3'
     """
     fitted = list(models) if isinstance(models, Sequence) else [models]
-    shares = _check(fitted)
-    colours = matched_colours(shares)
+    proportions = _check(fitted)
+    colours = matched_colours(proportions)
     labels = None if groups is None else np.array([str(name) for name in groups], object)
-    if labels is not None and len(labels) != len(shares[0]):
-        raise DataError(f"{len(labels)} groups for {len(shares[0])} people; give one each")
-    order = people_order(shares[-1], labels)
+    if labels is not None and len(labels) != len(proportions[0]):
+        raise DataError(
+            f"groups must have one name per person ({len(proportions[0])}), got {len(labels)}; give one per person"
+        )
+    order = people_order(proportions[-1], labels)
     if axes is None:
         figure = new_figure(min(max(6.0, 0.03 * len(order)), 16.0), 0.8 + 1.2 * len(fitted))
         axes = figure.subplots(len(fitted), 1, squeeze=False)
     axes = list(np.ravel(axes))
-    for ax, share, colour in zip(axes, shares, colours, strict=True):
+    for ax, share, colour in zip(axes, proportions, colours, strict=True):
         sorted_ = np.argsort(colour, kind="stable")
         stack_bars(ax, np.arange(len(order)), share[order][:, sorted_], colour[sorted_].tolist())
         ax.set_ylabel(f"K = {share.shape[1]}")
@@ -65,19 +74,19 @@ def plot_ancestry(models: Any, *, groups: Any = None, axes: Any = None) -> Any:
 # --------------------------------------------------------------------- numbers
 
 
-def matched_colours(shares: Sequence[Floats]) -> list[NDArray[np.intp]]:
+def matched_colours(proportions: Sequence[Floats]) -> list[NDArray[np.intp]]:
     """A colour's number for every population of every model: each is matched with the model before it.
 
-    The matching maximises the shares that two populations have in common over all people; a population without a
+    The matching maximises the proportions that two populations have in common over all people; a population without a
     partner gets the next colour that is free.
     """
-    colours = [np.arange(shares[0].shape[1])]
-    for before, after in pairwise(shares):
+    colours = [np.arange(proportions[0].shape[1])]
+    for before, after in pairwise(proportions):
         common = np.minimum(before[:, :, None], after[:, None, :]).sum(axis=0)
         left, right = linear_sum_assignment(-common)
         colour = np.full(after.shape[1], -1)
         colour[right] = colours[-1][left]
-        free = (number for number in range(2 * sum(share.shape[1] for share in shares)) if number not in colour)
+        free = (number for number in range(2 * sum(share.shape[1] for share in proportions)) if number not in colour)
         for k in np.flatnonzero(colour < 0):
             colour[k] = next(free)
         colours.append(colour)
@@ -99,7 +108,7 @@ def _name_people(axes: list[Any], order: NDArray[np.intp], groups: NDArray[Any] 
 
 def _check(models: list[Any]) -> list[Floats]:
     if not models:
-        raise DataError("no model to draw; give a fitted Admixture, or several")
+        raise DataError("models must hold at least one model, got none; give a fitted Admixture, or several")
     for model in models:
         check_drawable(model, Admixture)
         if len(model.ancestry_) != len(models[0].ancestry_) or model.samples_.tolist() != models[0].samples_.tolist():

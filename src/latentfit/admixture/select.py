@@ -3,12 +3,13 @@
 Paper     Alexander & Lange 2011: cross-validation of the admixture model by masked genotypes
 Needs     enough calls that a fifth of them can be hidden
 Promises  the number with the least error on hidden calls among those tried, and the standard error of each gain
-Differs   the error is minus the log-likelihood of a masked call (theirs: its deviance); fits stop after a few passes,
-          for their predictions stand long before their parameters; the walk ends when further populations only raise it
+Differs   the error is minus the log-likelihood of a masked call (theirs: its deviance); fits stop after a few
+          iterations, since predictions converge long before parameters; the search ends when further populations only
+          raise it
 
 Symbols   here            shape     meaning
           n_populations   (tried,)  K = 1, 2, …
-          error           (tried,)  nats a hidden call
+          error           (tried,)  nats per hidden call
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ FOLDS = 5
 LOOKED_AT = 3
 """Folds that are fitted: the standard error is over calls, so more only steady it."""
 SHORT = 12
-"""Passes of a fit."""
+"""Iterations of a fit."""
 PATIENCE = 2
 """Numbers tried beyond the first that does not lower the error."""
 BLOCK = 2048
 """SNPs whose calls are hidden together, at most."""
 HIDING_BYTES, LOSS_BYTES = 3, 42
-"""Bytes a call while calls are hidden, and while their losses are computed."""
+"""Bytes per call while calls are hidden, and while their losses are computed."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def choose_populations(
     seed: int,
     over: Callable[[AnyGenotypes], SnpPasses] = SnpPasses,
 ) -> NumberPath:
-    """Walk K = 1, 2, … until `PATIENCE` further populations bring nothing; `over` says where passes run."""
+    """Try K = 1, 2, … until `PATIENCE` further populations bring nothing; `over` says where passes run."""
     folds = [_masked(genotypes, np.random.default_rng((seed, fold)), over) for fold in range(LOOKED_AT)]
     if not all(fold.shown.genotypes.n_snps for fold in folds):
         raise DataError(
@@ -106,8 +107,8 @@ def _masked(genotypes: AnyGenotypes, rng: np.random.Generator, over: Callable[[A
         shown = store_blocks(_shown_blocks(genotypes, rng), genotypes.samples, genotypes.snps)
     else:
         shown = Genotypes(np.concatenate(list(_shown_blocks(genotypes, rng))), genotypes.samples, genotypes.snps)
-    kept = shown.informative()
-    return Fold(over(shown.take(kept)), genotypes.take(kept))
+    informative = shown.informative()
+    return Fold(over(shown.take(informative)), genotypes.take(informative))
 
 
 def _shown_blocks(genotypes: AnyGenotypes, rng: np.random.Generator) -> Iterator[Calls]:

@@ -13,8 +13,8 @@ Without msprime (`coalescent=False`, the default) step 1 draws each SNP by itsel
 generations at N₀ = 10⁴ leave: 1 − exp(−t / 2N₀)), chromosomes from these. Neighbouring SNPs are then linked by shared
 ancestry alone.
 
-The truth to measure against is the share of the genome a person really got from a population (`proportions`), not the
-draw that made it (`nominal`): a mosaic of some hundred stretches is off its draw by a few hundredths.
+The truth to measure against is the fraction of the genome a person really got from a population (`proportions`), not
+the draw that made it (`nominal`): a mosaic of some hundred stretches is off its draw by a few hundredths.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Seed = int | np.random.Generator | None
 SPLIT_GENERATIONS = 4_000.0
 POPULATION_SIZE = 10_000.0
 RATE = 1e-8
-"""Mutations and recombinations a base pair and generation."""
+"""Mutations and recombinations per base pair and generation."""
 PIECE = 1e7
 """Base pairs simulated at a time: msprime's time grows with the square of them, and linkage ends long before."""
 MORGAN = 1e8
@@ -50,6 +50,19 @@ RAREST = 0.05
 class AdmixedGenotypes:
     """Allele counts with what made them.
 
+    Attributes
+    ----------
+    genotypes : ndarray of int8 of shape (n_people, n_snps)
+        Allele counts 0, 1, 2; -1 is missing.
+    proportions : ndarray of shape (n_people, n_populations)
+        Fraction of the genome that came from each population.
+    nominal : ndarray of shape (n_people, n_populations)
+        The Dirichlet draw behind `proportions`.
+    frequencies : ndarray of shape (n_snps, n_populations)
+        Allele frequencies among the ancestral chromosomes.
+    positions : ndarray of shape (n_snps,)
+        Positions in base pairs.
+
     Examples
     --------
     >>> from latentfit.simulate import admixture
@@ -58,8 +71,8 @@ class AdmixedGenotypes:
     ([-1, 0, 1, 2], (40,))
     """
 
-    genotypes: NDArray[np.int8]  # (person, SNP) 0, 1, 2, and −1 a gap
-    proportions: Floats  # (person, population) share of the genome that came from it
+    genotypes: NDArray[np.int8]  # (person, SNP) 0, 1, 2, and −1 missing
+    proportions: Floats  # (person, population) fraction of the genome that came from it
     nominal: Floats  # (person, population) the Dirichlet draw
     frequencies: Floats  # (SNP, population) among the ancestral chromosomes
     positions: Floats  # (SNP,) base pairs
@@ -82,21 +95,31 @@ def admixture(
 
     Parameters
     ----------
-    n_snps : int or None
+    n_samples : int, default=50
+        Number of people.
+    n_populations : int, default=3
+        Number of ancestral populations.
+    n_snps : int or None, default=10000
         Number of SNPs. Of a coalescent so many are drawn of those with both alleles among the people (None keeps all);
         without one every SNP drawn is kept, so that a few may have one allele only.
-    alpha : float
+    alpha : float, default=1.0
         Dirichlet parameter: 0.1 makes nearly unmixed people, 10 people who are all mixed alike.
-    coalescent : bool
+    coalescent : bool, default=False
         Ancestral chromosomes from msprime (linked SNPs, real frequency spectrum) instead of one SNP at a time.
-    fst : float
+    fst : float, default=0.18
         How far apart the populations are, without msprime.
-    length : float
+    length : float, default=250e6
         Base pairs of the chromosome.
-    n_chromosomes : int
+    n_chromosomes : int, default=40
         Ancestral chromosomes per population; an even number with msprime, which simulates people.
-    missing : float
-        Share of the genotypes hidden.
+    missing : float, default=0.0
+        Fraction of the genotypes hidden.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    AdmixedGenotypes
 
     Examples
     --------
@@ -117,13 +140,13 @@ def admixture(
         haplotypes, positions = _one_by_one(n_populations, n_chromosomes, n_snps, fst, length, rng)
     genotypes, proportions = _mosaics(haplotypes, positions, nominal, n_chromosomes, length, rng)
     alleles = genotypes.sum(axis=0, dtype=np.int64)
-    kept = np.flatnonzero((alleles > 0) & (alleles < 2 * n_samples)) if coalescent else np.arange(len(positions))
-    if n_snps is not None and len(kept) > n_snps:
-        kept = np.sort(rng.choice(kept, n_snps, replace=False))
-    genotypes = np.ascontiguousarray(genotypes[:, kept])
+    polymorphic = np.flatnonzero((alleles > 0) & (alleles < 2 * n_samples)) if coalescent else np.arange(len(positions))
+    if n_snps is not None and len(polymorphic) > n_snps:
+        polymorphic = np.sort(rng.choice(polymorphic, n_snps, replace=False))
+    genotypes = np.ascontiguousarray(genotypes[:, polymorphic])
     genotypes[rng.random(genotypes.shape) < missing] = -1
-    by_population = haplotypes[kept].reshape(len(kept), n_populations, n_chromosomes)
-    return AdmixedGenotypes(genotypes, proportions, nominal, by_population.mean(axis=2), positions[kept])
+    by_population = haplotypes[polymorphic].reshape(len(polymorphic), n_populations, n_chromosomes)
+    return AdmixedGenotypes(genotypes, proportions, nominal, by_population.mean(axis=2), positions[polymorphic])
 
 
 def _mosaics(
@@ -134,7 +157,7 @@ def _mosaics(
     length: float,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int8], Floats]:
-    """Step 3 for every person: genotypes (person, SNP), and the share of the genome from each population."""
+    """Step 3 for every person: genotypes (person, SNP), and the fraction of the genome from each population."""
     n_samples, d = nominal.shape
     genotypes = np.zeros((n_samples, len(positions)), np.int8)
     proportions = np.zeros((n_samples, d))
@@ -166,8 +189,8 @@ def _one_by_one(
     pooled = rng.uniform(RAREST, 1 - RAREST, size=(n_snps, 1))
     spread = (1 - fst) / fst
     frequencies = rng.beta(pooled * spread, (1 - pooled) * spread, size=(n_snps, d))
-    chance = np.repeat(frequencies, n_chromosomes, axis=1)
-    haplotypes = (rng.random(chance.shape) < chance).astype(np.int8)
+    probability = np.repeat(frequencies, n_chromosomes, axis=1)
+    haplotypes = (rng.random(probability.shape) < probability).astype(np.int8)
     return haplotypes, np.sort(rng.uniform(0.0, length, size=n_snps))
 
 
@@ -219,8 +242,8 @@ def _check(
 ) -> None:
     if min(n_samples, n_populations, 1 if n_snps is None else n_snps, n_chromosomes) < 1:
         raise DataError(
-            f"n_samples={n_samples}, n_populations={n_populations}, n_snps={n_snps}, n_chromosomes={n_chromosomes}; "
-            "give at least one of each"
+            "n_samples, n_populations, n_snps and n_chromosomes must be at least 1, got "
+            f"{n_samples}, {n_populations}, {n_snps} and {n_chromosomes}; give at least one of each"
         )
     if not (alpha > 0 and 0 < fst < 1 and length > 0 and 0 <= missing < 1):
         raise DataError(

@@ -1,7 +1,7 @@
 """Whatever holds real numbers, samples × features → `Matrix`: frames of any kind, arrays, lists.
 
-Every cell must be a finite number, or missing where the caller allows it (NaN); words that spell numbers are numbers,
-since CSV files deliver decimals as text. Features that never change say nothing about switches and are set aside with a
+Every cell must be a finite number, or missing where the caller allows it (NaN); text that spells a number is a number,
+since CSV files deliver decimals as text. Constant features carry no information and are set aside with a
 warning. Rows have no names, for they may be more than memory holds (`core/matrix.py`); named rows are a
 `NamedMatrix`.
 """
@@ -77,21 +77,21 @@ class Matrix:
         blocks = [hash_rows(self.values[at : at + block], seed) for at in range(0, self.n_rows, block)]
         return np.concatenate(blocks) if blocks else np.empty(0, np.uint64)
 
-    def take_features(self, kept: NDArray[np.bool_]) -> Matrix:
+    def take_features(self, used: NDArray[np.bool_]) -> Matrix:
         """Some of the features."""
-        names = tuple(name for name, keep in zip(self.names, kept.tolist(), strict=True) if keep)
-        return Matrix(np.ascontiguousarray(self.values[:, kept]), names)
+        names = tuple(name for name, keep in zip(self.names, used.tolist(), strict=True) if keep)
+        return Matrix(np.ascontiguousarray(self.values[:, used]), names)
 
 
 def hash_rows(values: Floats, seed: int) -> NDArray[np.uint64]:
     """One number per row from what it says, equal rows numbered apart; the order of features does not matter."""
     content = np.zeros(len(values), np.uint64)
     for n in range(values.shape[1]):
-        content += scramble(cell_words(values[:, n]), seed)  # wraps around, exactly
+        content += scramble(cell_bits(values[:, n]), seed)  # wraps around, exactly
     return numbered_apart(content, seed)
 
 
-def cell_words(column: Floats) -> NDArray[np.uint64]:
+def cell_bits(column: Floats) -> NDArray[np.uint64]:
     """The bits of numbers: 0 and −0 have the same, and so has every NaN."""
     cells = np.ascontiguousarray(column + 0.0)
     cells[np.isnan(cells)] = np.nan
@@ -135,23 +135,23 @@ def check_values(
     if bad.any():
         row, at = (int(index[0]) for index in np.nonzero(bad))
         count = "" if before is not None else f", {int(bad.sum())} such cells in all"
-        place = f"row {(before or 0) + row + 1}{count}"
+        position = f"row {(before or 0) + row + 1}{count}"
         if np.isnan(values[row, at]):
             raise DataError(
-                f"feature {names[at]!r} holds a missing value (NaN) in {place}; give engine='memory' "
+                f"feature {names[at]!r} holds a missing value (NaN) in {position}; give engine='memory' "
                 "(--engine memory), or leave these rows out"
             )
-        raise DataError(f"feature {names[at]!r} holds inf in {place}; leave these rows out")
+        raise DataError(f"feature {names[at]!r} holds inf in {position}; leave these rows out")
 
 
 def check_largest(largest: float) -> None:
     """Third powers of the largest value must be numbers."""
     if largest and not SMALLEST < largest < LARGEST:
-        raise DataError(f"the largest value is {largest:g}, whose powers no computer number holds; give other units")
+        raise DataError(f"the largest value is {largest:g}, whose third power over- or underflows; give other units")
 
 
-def tell_counting(matrix: Varying) -> None:
-    """Warn of a feature that is a row's number: the index that another program wrote along."""
+def warn_row_numbers(matrix: Varying) -> None:
+    """Warn of a feature that counts the rows: the index that another program wrote."""
     values = getattr(matrix, "values", np.empty((0, 0)))  # of rows in a file only the names are at hand
     for at, name in enumerate(matrix.names if len(values) >= LEAST_COUNTED else ()):
         if (np.diff(values[:, at]) == 1).all():
@@ -184,7 +184,7 @@ def varying_features(matrix: Varying) -> NDArray[np.bool_]:
         raise DataError(
             f"all {matrix.n_features} features are the same in all {matrix.n_rows} rows; give rows that differ"
         )
-    tell_counting(matrix)
+    warn_row_numbers(matrix)
     if empty.any():
         warnings.warn(
             f"{empty.sum()} features hold no value ({_listed(matrix.names, empty)}); they were set aside and weigh 0 "
@@ -213,7 +213,7 @@ def _listed(names: tuple[str | int, ...], marked: NDArray[np.bool_]) -> str:
 # StoredMatrix: real rows in a flat file, read block by block into one buffer; what is larger than memory.
 #
 # The file (`engine/flat_file.py`) has the features' names, the number of rows, which features change at all and the
-# first row in its header, then the rows as float64. It has the manners of `Matrix` that a pass needs.
+# first row in its header, then the rows as float64. It has the interface of `Matrix` that a pass over the rows needs.
 
 FORMAT, ENDING = 1, "rows"
 DIGITS = 15
@@ -222,7 +222,7 @@ DIGITS = 15
 
 @dataclass(frozen=True, eq=False)
 class StoredMatrix:
-    """Real rows on disk; `kept` marks the features that are read."""
+    """Real rows on disk; `used` marks the features that are read."""
 
     path: Path
     offset: int
@@ -230,36 +230,36 @@ class StoredMatrix:
     all_names: tuple[str | int, ...]
     all_varies: NDArray[np.bool_]
     all_first: Floats
-    kept: NDArray[np.bool_]
+    used: NDArray[np.bool_]
     lease: Lease | None = None
 
     @property
     def names(self) -> tuple[str | int, ...]:
-        return tuple(name for name, keep in zip(self.all_names, self.kept.tolist(), strict=True) if keep)
+        return tuple(name for name, keep in zip(self.all_names, self.used.tolist(), strict=True) if keep)
 
     @property
     def n_features(self) -> int:
-        return int(self.kept.sum())
+        return int(self.used.sum())
 
     @property
     def first(self) -> Floats:
-        return np.asarray(self.all_first[self.kept])
+        return np.asarray(self.all_first[self.used])
 
     @property
     def varies(self) -> NDArray[np.bool_]:
-        return np.asarray(self.all_varies[self.kept])
+        return np.asarray(self.all_varies[self.used])
 
     def values_of(self, begin: int, end: int) -> Floats:
         """Rows of a range, fresh from the file."""
-        rows = np.empty((end - begin, len(self.kept)))
+        rows = np.empty((end - begin, len(self.used)))
         fill_from(self.path, self.offset + begin * rows.strides[0], rows)
-        return rows if self.kept.all() else np.ascontiguousarray(rows[:, self.kept])
+        return rows if self.used.all() else np.ascontiguousarray(rows[:, self.used])
 
-    def take_features(self, kept: NDArray[np.bool_]) -> StoredMatrix:
+    def take_features(self, used: NDArray[np.bool_]) -> StoredMatrix:
         """Some of the features; the file stays as it is."""
-        both = self.kept.copy()
-        both[both] = kept
-        return replace(self, kept=both)
+        both = self.used.copy()
+        both[both] = used
+        return replace(self, used=both)
 
     def loaded(self) -> Matrix:
         """All rows in memory."""
@@ -274,10 +274,12 @@ AnyMatrix = Matrix | StoredMatrix
 def store_scan(scan: Scan) -> StoredMatrix:
     """The files' rows as numbers in a flat file: in the scan's cache, where a second run finds it, or for this run."""
 
-    def told() -> str:
+    def fingerprint() -> str:
         return f"matrix {FORMAT}\0{scan.fingerprint()}"
 
-    return keep_rows(scan.cache, told, ENDING, FORMAT, _revived, lambda path, key: _write(path, key, _scanned(scan)))
+    return keep_rows(
+        scan.cache, fingerprint, ENDING, FORMAT, _revived, lambda path, key: _write(path, key, _scanned(scan))
+    )
 
 
 def store_matrix(matrix: Matrix) -> StoredMatrix:
@@ -296,21 +298,21 @@ Named = tuple[tuple[str | int, ...], Floats]
 
 
 def _scanned(scan: Scan) -> Iterator[Named]:
-    behind, largest = 0, 0.0
+    n_before, largest = 0, 0.0
     for batch in scan.batches():
         names = tuple(batch.schema.names)
-        values = frame_values(pa.Table.from_batches([batch]), names, before=behind)
-        check_values(values, names, before=behind)
+        values = frame_values(pa.Table.from_batches([batch]), names, before=n_before)
+        check_values(values, names, before=n_before)
         largest = max(largest, float(np.abs(values).max(initial=0.0)))
-        behind += len(values)
+        n_before += len(values)
         yield names, values
-    if not behind:
+    if not n_before:
         raise DataError("the files hold no rows; give at least one")
     check_largest(largest)
 
 
 def _write(path: Path, key: str, blocks: Iterator[Named]) -> StoredMatrix:
-    """The header is made before the rows are known, with room for what they will tell."""
+    """The header is made before the rows are known, with room for what is known after the last row."""
     names, block = next(blocks)
     facts: dict[str, Any] = {
         "format": FORMAT,
@@ -319,14 +321,14 @@ def _write(path: Path, key: str, blocks: Iterator[Named]) -> StoredMatrix:
         "first": np.ascontiguousarray(block[0]).tobytes().hex() if len(block) else "",
     }
     first, varies, n_rows = block[:1].copy(), np.zeros(len(names), bool), 0
-    facts |= _told(varies, n_rows)
+    facts |= _row_facts(varies, n_rows)
 
     def pieces() -> Iterator[Floats]:
         nonlocal varies, n_rows, block
         while True:
             varies |= (block != first).any(axis=0)
             n_rows += len(block)
-            facts.update(_told(varies, n_rows))
+            facts.update(_row_facts(varies, n_rows))
             yield block
             try:
                 _, block = next(blocks)
@@ -337,7 +339,7 @@ def _write(path: Path, key: str, blocks: Iterator[Named]) -> StoredMatrix:
     return StoredMatrix(path, offset, n_rows, names, varies, first[0], np.ones(len(names), bool))
 
 
-def _told(varies: NDArray[np.bool_], n_rows: int) -> dict[str, str]:
+def _row_facts(varies: NDArray[np.bool_], n_rows: int) -> dict[str, str]:
     """What is known when all rows were seen, in texts of a length that is known before."""
     return {"varies": "".join("01"[one] for one in varies.tolist()), "n_rows": f"{n_rows:0{DIGITS}d}"}
 
@@ -349,17 +351,17 @@ def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredMatrix:
 
 
 # -----------------------------------------------------------------------------
-# Whatever holds numbers → `NamedMatrix`: rows and columns with their names, a gap is NaN.
+# Whatever holds numbers → `NamedMatrix`: rows and columns with their names, a missing value is NaN.
 #
-# A frame may name its rows: pandas by its index, any frame by one column of words. All other columns must be numbers
-# (also spelled in words, since CSV files deliver decimals as text); nulls and NaN are gaps, infinite numbers are
-# refused.
-# It is no `Matrix` (`core/matrix.py`): there every cell is a number, and rows may stand in a file without names.
+# A frame may name its rows: pandas by its index, any frame by one text column. All other columns must be numbers
+# (also spelled as text, since CSV files deliver decimals as text); nulls and NaN are missing values, infinite numbers
+# are refused.
+# It is no `Matrix` (`core/matrix.py`): there every cell is a number, and rows may be in a file without names.
 
 
 @dataclass(frozen=True)
 class NamedMatrix:
-    """Numbers (row, column), NaN a gap; `row_names` is None where rows have none."""
+    """Numbers (row, column), NaN a missing value; `row_names` is None where rows have none."""
 
     values: Floats
     row_names: tuple[str, ...] | None
@@ -398,11 +400,11 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
     if name_column is not None and name_column not in arrays:
         hint = nearest(name_column, columns, "it has")
         raise DataError(f"{what} has no column {name_column!r} that could name its rows; {hint}")
-    words = [name for name, array in arrays.items() if name == name_column or _is_words(array)]
-    named = name_column if name_column is not None else words[0] if words else None
-    if len(words) > 1:
-        second = next(name for name in words if name != named)
-        raise DataError(f"{what} has words in column {second!r}, and only one column may name the rows; leave it out")
+    text_columns = [name for name, array in arrays.items() if name == name_column or _is_text(array)]
+    named = name_column if name_column is not None else text_columns[0] if text_columns else None
+    if len(text_columns) > 1:
+        second = next(name for name in text_columns if name != named)
+        raise DataError(f"{what} has text in column {second!r}, and only one column may name the rows; leave it out")
     names = _named(data) if named is None else _row_names(arrays.pop(named), named, what)
     if not arrays:
         raise DataError(f"{what} has no column of numbers beside {named!r}; give at least one")
@@ -412,15 +414,15 @@ def read_named_matrix(data: Any, *, name_column: str | None = None, what: str = 
     return _checked(NamedMatrix(values, names, tuple(arrays)), what)
 
 
-def read_shares(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
+def read_unit_interval(data: Any, what: str, name_column: str | None = None) -> NamedMatrix:
     """A matrix whose values lie in [0, 1]; `name_column` holds the names of the rows."""
     matrix = read_named_matrix(whole(data), name_column=name_column, what=what)
     outside = (matrix.values < 0) | (matrix.values > 1)
     if outside.any():
         row, at = np.argwhere(outside)[0]
         raise DataError(
-            f"{what} holds {matrix.values[row, at]:g} in column {matrix.column_names[at]!r}, row {row + 1}, and shares "
-            "lie between 0 and 1; divide percents by 100, turn M-values into beta values"
+            f"{what} holds {matrix.values[row, at]:g} in column {matrix.column_names[at]!r}, row {row + 1}; "
+            "values must lie between 0 and 1: divide percents by 100, turn M-values into beta values"
         )
     return matrix
 
@@ -429,14 +431,14 @@ def match_columns(matrix: NamedMatrix, names: Sequence[str | int], what: str) ->
     """The columns of that name, in that order; numbered columns are those at that place."""
     if names == matrix.column_names:
         return matrix
-    place = {name: at for at, name in enumerate(matrix.column_names)}
-    lacking = [name for name in names if name not in place]
-    if lacking:
+    position = {name: at for at, name in enumerate(matrix.column_names)}
+    absent = [name for name in names if name not in position]
+    if absent:
         raise DataError(
-            f"{what} lacks {len(lacking)} of the {len(names)} features of the fit, {lacking[0]!r} first; add them, "
-            "gaps allowed"
+            f"{what} lacks {len(absent)} of the {len(names)} features of the fit, {absent[0]!r} first; add them, "
+            "missing values allowed"
         )
-    return matrix.take_columns(np.array([place[name] for name in names], np.intp))
+    return matrix.take_columns(np.array([position[name] for name in names], np.intp))
 
 
 def canonical_order(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -449,7 +451,7 @@ def _read_array(data: Any, what: str) -> NamedMatrix:
     try:
         values = np.array(data, np.float64, order="C")
     except (TypeError, ValueError):
-        raise DataError(f"{what} holds something that is no number; give a frame or a matrix of numbers") from None
+        raise DataError(f"{what} must hold numbers only; give a frame or a matrix of numbers") from None
     if values.ndim != 2 or not values.size:
         raise DataError(f"{what} has shape {values.shape}; give a frame or a matrix (row, column) that is not empty")
     return _checked(NamedMatrix(values, None, tuple(range(values.shape[1]))), what)
@@ -466,13 +468,13 @@ def _checked(matrix: NamedMatrix, what: str) -> NamedMatrix:
     return matrix
 
 
-def _is_words(array: Any) -> bool:
-    """Whether most cells are words that spell no number: one word among numbers is a slip, to be told with its row."""
+def _is_text(array: Any) -> bool:
+    """Whether most cells are text that spells no number: one such cell is an error, reported with its row."""
     array = decoded(array)
     if not are_words(array.type):
         return False
-    said = [word for word in array.to_pylist() if word is not None and word.strip()]
-    return bool(2 * np.isnan(worth_of(said)).sum() > len(said))
+    filled = [text for text in array.to_pylist() if text is not None and text.strip()]
+    return bool(2 * np.isnan(worth_of(filled)).sum() > len(filled))
 
 
 def _row_names(array: Any, name: str, what: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`latentfit factors`: hidden on/off switches behind rows of numbers."""
+"""`latentfit factors`: binary latent factors (on/off switches) behind rows of numbers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def factors(
     from latentfit.core.estimator import model_state
     from latentfit.factors.estimator.binary_factors import BinaryFactors
 
-    talk, kept = Terminal(quiet), keeping(checkpoint, resume)
+    console, checkpointing = Terminal(quiet), keeping(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = BinaryFactors(
         components,
@@ -85,11 +85,11 @@ def factors(
     )
     with settings():
         model._check_settings()
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     source = RowFiles(files, id_, None, cache, streamed, reading)
-    rows = fit_rows(model, source, "switches", partial(switch_values, model), results, kept, in_blocks=True)
+    rows = fit_rows(model, source, "switches", partial(switch_values, model), results, checkpointing, in_blocks=True)
     n_rows = model._passes.n_rows if rows is None else rows.data.num_rows
-    with talk.doing("examining"):
+    with console.doing("examining"):
         report = model.report_
     results.table("weights", weight_columns(model))
     results.model("BinaryFactors", *model_state(model))
@@ -102,17 +102,17 @@ def factors(
     )
     data, ids = (None, None) if rows is None else (rows.data, rows.ids)
     page = partial(results.report, model, summary, input=data, ids=ids)
-    seen = partial(show, model, talk)
-    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
+    display = partial(show, model, console)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=display, page=page)
 
 
 def switch_values(model: BinaryFactors, data: Any) -> dict[str, Any]:
     """One line per row and switch: its probability, and whether it is on in the most likely on/off vector."""
     import numpy as np
 
-    beliefs, on = model.transform(data), model.predict(data)
-    n, d = beliefs.shape
-    return {"switch": np.tile(np.arange(d), n), "probability": beliefs.reshape(-1), "on": on.reshape(-1)}
+    posterior, on = model.transform(data), model.predict(data)
+    n, d = posterior.shape
+    return {"switch": np.tile(np.arange(d), n), "probability": posterior.reshape(-1), "on": on.reshape(-1)}
 
 
 def weight_columns(model: BinaryFactors) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def weight_columns(model: BinaryFactors) -> dict[str, Any]:
     return long_columns(("switch", "feature", "weight"), np.arange(len(model.components_)), names, model.components_)
 
 
-def show(model: BinaryFactors, talk: Terminal) -> None:
+def show(model: BinaryFactors, console: Terminal) -> None:
     """The switches with what they move most."""
     lines = []
     for k in range(min(model.n_components_, SHOWN)):
@@ -133,7 +133,7 @@ def show(model: BinaryFactors, talk: Terminal) -> None:
         moved = ", ".join(f"{model.feature_names_in_[n]} {model.components_[k, n]:+.3g}" for n in order)
         lines.append([str(k), f"{model.switch_probabilities_[k]:.1%}", moved])
     title = "switches" if len(lines) == model.n_components_ else f"first {SHOWN} of {model.n_components_} switches"
-    talk.table(title, ["switch", "on", "moves most"], lines)
+    console.table(title, ["switch", "on", "moves most"], lines)
 
 
 def predict_switches(model: BinaryFactors, asked: Asked) -> int:
@@ -147,10 +147,10 @@ def predict_switches(model: BinaryFactors, asked: Asked) -> int:
 
 
 def read_input(
-    model: BinaryFactors, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: BinaryFactors, path: str, columns: dict[str, str], control: str | None, console: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     from latentfit.cli.rows import read_rows, under
 
-    rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
+    rows = read_rows(path, columns.get("id"), reading=reading, talk=console)
     return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}

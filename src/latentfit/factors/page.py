@@ -1,4 +1,4 @@
-"""The page of hidden switches: what each adds, how often it is on, and how they were told from rivals."""
+"""Report page of binary latent factors: what each adds, how often it is on, and how they were chosen among rivals."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
 
 
 def _figures(fitted: BinaryFactors, known: dict[str, Any]) -> list[Figure]:
-    how = fitted.selection_["by"] if fitted.selection_ else "as asked for"
+    how = fitted.selection_["by"] if fitted.selection_ else "as given"
     change = known.get("half_sample_change")
     third = steps_figure(fitted.n_iter_, fitted.converged_)
     if change:
@@ -86,7 +86,9 @@ def _switches(fitted: BinaryFactors) -> Section:
     names, on = feature_names(fitted), fitted.switch_probabilities_
     blocks: list[Block] = [
         Chart(
-            bars(range(len(on)), on.tolist(), value="share of rows in which it is on", name="switch", percent=True),
+            bars(
+                range(len(on)), on.tolist(), value="proportion of rows in which it is on", name="switch", percent=True
+            ),
             "The most frequent switch comes first.",
             "How often each is on",
         )
@@ -106,8 +108,8 @@ def _switches(fitted: BinaryFactors) -> Section:
     for k, weights in enumerate(fitted.components_):
         top = np.argsort(-np.abs(weights), kind="stable")[:5]
         rows.append([k, float(on[k]), ", ".join(f"{names[n]} {weights[n]:+.3g}" for n in top)])
-    told = DataTable(["switch", Column("on", ".1%"), "moves most"], rows, "Switches by how often they are on.")
-    return Section("The switches", [*blocks, told])
+    table = DataTable(["switch", Column("on", ".1%"), "moves most"], rows, "Switches by how often they are on.")
+    return Section("The switches", [*blocks, table])
 
 
 def _correlation(joint: Any, d: int) -> Any:
@@ -132,10 +134,10 @@ def _candidates(fitted: BinaryFactors) -> Section:
         for place, (score, chosen) in enumerate(ranked, start=1)
     ]
     positive = all(score > 0 for score, _ in ranked)
-    told = "Kolmogorov–Smirnov distance" if found.filter == "ks" else "distance from 0 and 1"
+    table = "Kolmogorov–Smirnov distance" if found.filter == "ks" else "distance from 0 and 1"
     level = "" if found.null_level is None else " A true switch stays below the broken line in 99 of 100 cases."
     chart = points(
-        rows, x="candidate, best first", y=told, name="", kinds=("chosen", "rejected"), kind="candidate",
+        rows, x="candidate, best first", y=table, name="", kinds=("chosen", "rejected"), kind="candidate",
         hues=(HUE, QUIET), log_y=positive, whole_x=True, rule=found.null_level, height=240,
     )  # fmt: skip
     left = len(found.rejected)

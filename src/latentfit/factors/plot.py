@@ -1,4 +1,4 @@
-"""Pictures of hidden switches: what they add, how often they are on, and how candidates for them were chosen."""
+"""Plots of binary latent factors: what they add, how often they are on, and how candidates for them were chosen."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ class CandidateScores(NamedTuple):
 def plot_weights(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Heat map of switches × features: what a switch adds, red or blue; at most 60 features, the most moved first.
 
+    Parameters
+    ----------
+    model : latentfit.BinaryFactors
+        A fitted model.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
     Examples
     --------
     >>> import latentfit
@@ -56,7 +67,18 @@ def plot_weights(model: BinaryFactors, *, ax: Any = None) -> Any:
 
 
 def plot_switches(model: BinaryFactors, *, ax: Any = None) -> Any:
-    """Bars: the share of rows in which each switch is on.
+    """Bars: the proportion of rows in which each switch is on.
+
+    Parameters
+    ----------
+    model : latentfit.BinaryFactors
+        A fitted model.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
@@ -73,14 +95,25 @@ def plot_switches(model: BinaryFactors, *, ax: Any = None) -> Any:
     ax.set_xticks(range(model.n_components_))
     ax.set_ylim(0, 1)
     ax.set_xlabel("switch")
-    ax.set_ylabel("share of rows in which it is on")
+    ax.set_ylabel("proportion of rows in which it is on")
     return ax
 
 
 def plot_candidates(model: BinaryFactors, *, ax: Any = None) -> Any:
     """Scores of the candidates that the search found, best first: chosen ones dark, rejected ones pale.
 
-    A switch explains its values as two bumps, so a chosen one belongs below the level that chance makes.
+    A switch explains its values as two bumps, so a chosen one belongs below the null level.
+
+    Parameters
+    ----------
+    model : latentfit.BinaryFactors
+        A fitted model.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
@@ -94,7 +127,9 @@ def plot_candidates(model: BinaryFactors, *, ax: Any = None) -> Any:
     check_drawable(model, BinaryFactors)
     found = candidate_scores(model)
     if found is None:
-        raise DataError("the model keeps no scores of candidates: its search has none, or its file is old; fit again")
+        raise DataError(
+            "the model has no scores of candidates: its search makes none, or its file is old; fit the model again"
+        )
     ax = new_axes(6.0, 3.5) if ax is None else ax
     ranked = ranked_scores(found)
     for chosen, colour, label in ((True, STRONG, "chosen"), (False, PALE, "rejected")):

@@ -1,4 +1,4 @@
-"""Sums of hidden switches: Section 5.1 of "Learning Binary Latent Variable Models: A Tensor Eigenpair Approach"."""
+"""Binary latent factors: Section 5.1 of "Learning Binary Latent Variable Models: A Tensor Eigenpair Approach"."""
 
 from __future__ import annotations
 
@@ -24,6 +24,17 @@ THRESHOLD = 0.5
 @dataclass(frozen=True)
 class SwitchedRows:
     """Rows X (n, m) = h W + σ ξ with what made them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, m)
+        The rows.
+    W : ndarray of shape (d, m)
+        What each switch adds.
+    h : ndarray of int of shape (n, d)
+        Which switches are on.
+    sigma : float
+        Standard deviation of the noise.
 
     Examples
     --------
@@ -51,6 +62,23 @@ def binary_factors(
     Each feature's weights (a column of W) are even on the unit sphere of ℝᵈ. The switches are a rounded Gaussian:
     r ~ N(a, R), h = 1[r > ½], with aᵢ even on (.2, .4) and R = Q diag(u) Qᵀ, Q a random rotation, uᵢ even on (0, 1).
 
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    m : int, default=30
+        Number of features.
+    d : int, default=6
+        Number of switches.
+    sigma : float, default=0.4
+        Standard deviation of the noise.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    SwitchedRows
+
     Examples
     --------
     >>> from latentfit.simulate import binary_factors
@@ -60,7 +88,7 @@ def binary_factors(
     """
     if min(n, m, d) < 1 or not 0 <= sigma < np.inf:
         raise DataError(
-            f"n={n}, m={m}, d={d}, sigma={sigma}; give at least one row, feature and switch, and a noise of 0 or more"
+            f"n, m and d must be at least 1 and sigma >= 0, got n={n}, m={m}, d={d}, sigma={sigma}; give such numbers"
         )
     rng = np.random.default_rng(random_state)
     W = draw_weights(d, m, rng)

@@ -45,7 +45,7 @@ SHOWN = 12
     "--samples-in", type=click.Choice(["columns", "rows"]), default="columns", show_default=True,
     help="Are samples the columns of the file (one row per feature) or its rows?",
 )  # fmt: skip
-@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; found by its words by default.")
+@click.option("--id", "id_", metavar="COLUMN", help="Column that names the rows; the text column by default.")
 @table_options
 @max_iter_option
 @click.option("--engine", type=click.Choice(["auto", "memory"]), default="auto")
@@ -60,7 +60,7 @@ def fractions(
     """Fractions of the parts in every sample, from values in [0, 1] such as methylation.
 
     VALUES has one row per feature and one column per sample, as methylation tables come (the other way round with
-    --samples-in rows); a column of words names the rows. Writes fractions.csv (sample, part, fraction) and
+    --samples-in rows); a text column names the rows. Writes fractions.csv (sample, part, fraction) and
     profiles.csv (feature, one column per part), which another run takes as its --reference.
 
     \b
@@ -68,27 +68,27 @@ def fractions(
     latentfit fractions blood.csv --components 4
     """
     from latentfit.core.estimator import model_state
-    from latentfit.core.matrix import read_shares
+    from latentfit.core.matrix import read_unit_interval
     from latentfit.fractions.estimator import MixtureFractions, fraction_columns, profile_columns
     from latentfit.io.read import read_columns
 
-    talk = Terminal(quiet)
-    with talk.doing("reading"):
-        values = read_shares(read_columns(values_file, **reading.rules(id_)), called(values_file), id_)
+    console = Terminal(quiet)
+    with console.doing("reading"):
+        values = read_unit_interval(read_columns(values_file, **reading.rules(id_)), called(values_file), id_)
         if samples_in == "columns":
             values = values.transposed
         known = None if reference is None else read_columns(reference, **reading.beside.rules())
-        parts = None if reference is None else read_shares(known, called(reference))
+        parts = None if reference is None else read_unit_interval(known, called(reference))
     model = MixtureFractions(
         components, reference=parts, constraint=CONSTRAINTS[constraint],
         random_state=seed, n_jobs=threads, engine=engine, **at_most(max_iter),
     )  # fmt: skip
     with settings():
         model._check_settings()
-    with talk.doing("fitting"):
+    with console.doing("fitting"):
         model.fit(values)
         report = model.report_
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     results.table("fractions", fraction_columns(model.samples_, model.parts_, model.fractions_), main=True)
     results.table("profiles", profile_columns(model.features_, model.parts_, model.profiles_))
     results.model("MixtureFractions", *model_state(model))
@@ -102,26 +102,26 @@ def fractions(
         f"explained to ± {model.noise_:.3f}"
     )
     page = partial(results.report, model, summary, input=values)
-    seen = partial(show, model, talk)
-    return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
+    display = partial(show, model, console)
+    return conclude(summary, facts, results, json_=json_, strict=strict, show=display, page=page)
 
 
-def show(model: MixtureFractions, talk: Terminal) -> None:
+def show(model: MixtureFractions, console: Terminal) -> None:
     """The first samples."""
     rows = [
         [str(name), *(f"{share:.3f}" for share in shares)]
         for name, shares in zip(model.samples_[:SHOWN].tolist(), model.fractions_[:SHOWN], strict=True)
     ]
     title = "fractions" if len(model.fractions_) <= SHOWN else f"fractions of the first {SHOWN} samples"
-    talk.table(title, ["sample", *(str(part) for part in model.parts_.tolist())], rows)
+    console.table(title, ["sample", *(str(part) for part in model.parts_.tolist())], rows)
 
 
 def read_known(model: MixtureFractions, path: str, id_: str | None, reading: Reading) -> NamedMatrix:
     """Samples of a file, which are its columns or its rows: the model knows its features' names."""
-    from latentfit.core.matrix import read_shares
+    from latentfit.core.matrix import read_unit_interval
     from latentfit.io.read import read_columns
 
-    values = read_shares(read_columns(path, **reading.rules(id_)), called(path), id_)
+    values = read_unit_interval(read_columns(path, **reading.rules(id_)), called(path), id_)
     known = set(model.features_)
     by_column, by_row = len(known & set(values.column_names)), len(known & set(values.row_names or ()))
     unnamed = not by_column and values.row_names is None and len(values.values) == len(known)
@@ -142,7 +142,12 @@ def predict_fractions(model: MixtureFractions, asked: Asked) -> int:
 
 
 def read_input(
-    model: MixtureFractions, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: MixtureFractions,
+    path: str,
+    columns: dict[str, str],
+    control: str | None,
+    console: Terminal,
+    reading: Reading,
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
     return {"input": read_known(model, path, columns.get("id"), reading)}

@@ -3,9 +3,9 @@
 Fractions are as sure as profiles differ: under known profiles H and noise σ their covariance is
 σ² (G⁻¹ − G⁻¹11ᵀG⁻¹ / 1ᵀG⁻¹1) with G = H Hᵀ, the covariance of least squares with Σ w = 1 (bounds make it smaller), and
 σ² G⁻¹ where the sum is free.
-Blind there is a second doubt: other profiles may explain the values as well. Nothing short of pure samples and features
-that are 0 or 1 rules them out, so fits from other starts are compared: how far apart fractions of equally good fits lie
-is a lower bound of how wrong they can be.
+Blind there is a second uncertainty: other profiles may explain the values as well. Nothing short of pure samples and
+features that are 0 or 1 rules them out, so fits from other initialisations are compared: how far apart fractions of
+equally good fits lie is a lower bound of how wrong they can be.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from latentfit.core.assign import mean_distance
 from latentfit.core.kernels import Floats
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.fractions.em import FractionSteps, fit_parts, residual_squares
-from latentfit.fractions.init import Constraint, Shares, random_profiles
+from latentfit.fractions.init import Constraint, UnitValues, random_profiles
 from latentfit.fractions.select import PartsPath
 
 UNSURE, UNKNOWN = 0.05, 0.3
-"""Standard error of a fraction that is worth a word, and one that leaves no answer."""
+"""Standard error of a fraction that is reported, and one that leaves no answer."""
 APART = 0.02
-"""Mean distance of equally good blind fractions that is worth a word; at half of `UNKNOWN` there is no answer."""
+"""Mean distance of equally good blind fractions that is reported; at half of `UNKNOWN` there is no answer."""
 AS_GOOD = 1e-3
-"""Fits whose squared residuals differ by less than this share explain the values equally well."""
+"""Fits whose squared residuals differ by less than this fraction explain the values equally well."""
 LARGE_NOISE = 0.1
 """A reference that leaves more of a value unexplained than this is not that of these samples."""
 LEAST_NOISE = 1e-4
 """What is left unexplained below this is rounding, not structure."""
 ONE_DIRECTION, BLIND_DIRECTION = 2 / 3, 1 / 3
-"""Share of what is left unexplained that may lie in one direction. By a reference: all of Houseman's cells .50, one of
-four lacking .76 to .86, features that are each a little off .50. Blind: Houseman's mixtures by four parts .27, by one
-to three .57 to .80; a few features or samples ten or five times as noisy as others .17 to .25."""
+"""Fraction of what is left unexplained that may lie in one direction. By a reference: all of Houseman's cells .50, one
+of four lacking .76 to .86, features that are each a little off .50. Blind: Houseman's mixtures by four parts .27, by
+one to three .57 to .80; a few features or samples ten or five times as noisy as others .17 to .25."""
 BEYOND_NOISE, BLIND_BEYOND_NOISE = 2.0, 3.0
-"""How many times as much as even noise would make that is, at least: of few samples a large share is no wonder."""
+"""How many times as much as even noise would make that is, at least: of few samples a large fraction is expected."""
 STEPS = 30
 """Power iterations towards that direction."""
-OTHER_STARTS = 3
-"""Random starts that a blind fit is compared with."""
+OTHER_INITS = 3
+"""Random initialisations that a blind fit is compared with."""
 
 
 def examine_fractions(
-    data: Shares,
+    data: UnitValues,
     fractions: Floats,
     profiles: Floats,
     parts: Sequence[object],
@@ -91,14 +91,14 @@ def examine_fractions(
             "for fewer parts, or give a reference.",
         )
     if not known and len(parts) > 1:
-        _examine_other_starts(examiner, data, fractions, residual, rng)
+        _examine_other_inits(examiner, data, fractions, residual, rng)
     if empty:
         examiner.doubt("caution", f"{empty} samples have no value at all and got the mean fractions; leave them out.")
     examiner.doubt_stopped(converged, "The fit", "fractions")
     return examiner.conclude()
 
 
-def standard_errors(data: Shares, profiles: Floats, noise: float, *, fixed_sum: bool = True) -> Floats:
+def standard_errors(data: UnitValues, profiles: Floats, noise: float, *, fixed_sum: bool = True) -> Floats:
     """Standard error (K,) of each part's fraction in a sample with an average number of cells."""
     K = len(profiles)
     seen = data.n_cells / max(data.values.size, 1)
@@ -110,20 +110,22 @@ def standard_errors(data: Shares, profiles: Floats, noise: float, *, fixed_sum: 
     return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
 
 
-def equally_good_distance(data: Shares, fractions: Floats, residual: float, rng: np.random.Generator) -> float | None:
-    """Largest mean |w − w'| to a fit from another start that explains the values as well; None where none does."""
+def equally_good_distance(
+    data: UnitValues, fractions: Floats, residual: float, rng: np.random.Generator
+) -> float | None:
+    """Largest mean |w − w'| to an equally good fit from another initialisation; None where there is none."""
     steps = FractionSteps.of(data)
-    found = []
-    for _ in range(OTHER_STARTS):
-        start = random_profiles(steps.turned, fractions.shape[1], rng)
-        other = fit_parts(steps, [("other", start)], max_iter=300, tol=1e-6).refined.sums
+    distances = []
+    for _ in range(OTHER_INITS):
+        initial = random_profiles(steps.turned, fractions.shape[1], rng)
+        other = fit_parts(steps, [("other", initial)], max_iter=300, tol=1e-6).refined.sums
         if other.residual <= residual * (1 + AS_GOOD) + 1e-12:
-            found.append(mean_distance(fractions, other.fractions))
-    return max(found) if found else None
+            distances.append(mean_distance(fractions, other.fractions))
+    return max(distances) if distances else None
 
 
-def one_direction(data: Shares, fractions: Floats, profiles: Floats) -> tuple[float, float]:
-    """Of what is left unexplained, the share in one direction, and that in units of the most that even noise makes."""
+def one_direction(data: UnitValues, fractions: Floats, profiles: Floats) -> tuple[float, float]:
+    """Fraction of the residual in one direction, and that relative to the most that even noise makes."""
     left = data.values - fractions @ profiles
     if data.shown is not None:
         left = np.where(data.shown, left, 0.0)
@@ -134,24 +136,24 @@ def one_direction(data: Shares, fractions: Floats, profiles: Floats) -> tuple[fl
         direction = (left @ direction) @ left
         direction = direction / max(float(np.linalg.norm(direction)), 1e-300)
     along = left @ direction
-    share = float(along @ along) / max(total, 1e-300)
-    return share, float(share * n * m / (np.sqrt(n) + np.sqrt(m)) ** 2)
+    fraction = float(along @ along) / max(total, 1e-300)
+    return fraction, float(fraction * n * m / (np.sqrt(n) + np.sqrt(m)) ** 2)
 
 
-def _examine_residuals(examiner: Examiner, data: Shares, fractions: Floats, profiles: Floats, known: bool) -> None:
+def _examine_residuals(examiner: Examiner, data: UnitValues, fractions: Floats, profiles: Floats, known: bool) -> None:
     """Is what is left noise, or another part?"""
-    share, times = one_direction(data, fractions, profiles)
-    examiner.quantities |= {"residual_in_one_direction": share, "residual_direction_over_noise": times}
-    if known and share > ONE_DIRECTION and times > BEYOND_NOISE:
+    fraction, times = one_direction(data, fractions, profiles)
+    examiner.quantities |= {"residual_in_one_direction": fraction, "residual_direction_over_noise": times}
+    if known and fraction > ONE_DIRECTION and times > BEYOND_NOISE:
         examiner.doubt(
             "caution",
-            f"{share:.0%} of what the reference leaves unexplained lies in one direction, which noise does not: it "
+            f"{fraction:.0%} of what the reference leaves unexplained lies in one direction, which noise does not: it "
             "lacks a part of these samples, or was measured in another way.",
         )
-    if not known and share > BLIND_DIRECTION and times > BLIND_BEYOND_NOISE:
+    if not known and fraction > BLIND_DIRECTION and times > BLIND_BEYOND_NOISE:
         examiner.doubt(
             "caution",
-            f"What {len(profiles)} parts leave unexplained is not noise: {share:.0%} of it lies in one direction, "
+            f"What {len(profiles)} parts leave unexplained is not noise: {fraction:.0%} of it lies in one direction, "
             f"{times:.1f} times as much as noise would make; ask for more parts.",
         )
 
@@ -173,7 +175,7 @@ def _examine_profiles(
         examiner.doubt(
             "not identifiable",
             f"The profile of part {parts[worst]!r} is nearly a mixture of others (its nearest is {near!r}), so its "
-            "fraction cannot be told; add features in which they differ, or leave one of them out.",
+            "fraction cannot be estimated; add features in which they differ, or leave one of them out.",
         )
     elif errors[worst] > UNSURE:
         examiner.doubt(
@@ -183,8 +185,8 @@ def _examine_profiles(
         )
 
 
-def _examine_other_starts(
-    examiner: Examiner, data: Shares, fractions: Floats, residual: float, rng: np.random.Generator
+def _examine_other_inits(
+    examiner: Examiner, data: UnitValues, fractions: Floats, residual: float, rng: np.random.Generator
 ) -> None:
     apart = equally_good_distance(data, fractions, residual, rng)
     examiner.quantities["distance_of_equal_fits"] = apart

@@ -6,10 +6,10 @@ given profiles (the minimum on the simplex), the second the profiles of given fr
 are exact, so no step can lower it.
 
 Paper     the model of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, Appendix N; given profiles, the constrained least
-          squares of Houseman et al. 2012; Varadhan & Roland 2008 for the leaps
+          squares of Houseman et al. 2012; Varadhan & Roland 2008 (SQUAREM)
 Needs     values in [0, 1], at least as many samples as parts
 Promises  the residual squares never rise; nothing about which of equally good answers is found
-Differs   profiles lie in [0, 1] (the paper: 0 or 1); gaps are left out
+Differs   profiles lie in [0, 1] (the paper: 0 or 1); missing values are left out
 
 Symbols   paper  here        shape    meaning
           W      fractions   (n, K)   on the simplex
@@ -29,17 +29,17 @@ from latentfit.core.em import Step, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.multistart import Candidate, Raced, halve
 from latentfit.core.simplex import gram_of, simplex_least_squares
-from latentfit.core.tensor.init import spectral_start
-from latentfit.fractions.init import Shares, extreme_samples, fractions_of, profiles_of, random_profiles
+from latentfit.core.tensor.init import spectral_init
+from latentfit.fractions.init import UnitValues, extreme_samples, fractions_of, profiles_of, random_profiles
 
 Init = Literal["auto", "random", "tensor"]
 
 LEAST_VARIANCE = 1e-12
 """Noise below one in a million of the scale is rounding: the likelihood of an exact fit stays finite."""
-TINY_SHARE = 1e-6
-"""Added to every weight of the tensor start: a sample without a positive one is spread evenly."""
+TINY_WEIGHT = 1e-6
+"""Added to every weight of the tensor initialisation: a sample without a positive one is spread evenly."""
 ROUNDS = (10, 20, 40)
-"""Passes of the starts before half of them is dropped, each time."""
+"""Iterations of the initialisations before half of them are dropped, each time."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Explained:
 class FractionSteps:
     """The two halves of alternating least squares."""
 
-    data: Shares
-    turned: Shares
+    data: UnitValues
+    turned: UnitValues
 
     @classmethod
-    def of(cls, data: Shares) -> FractionSteps:
+    def of(cls, data: UnitValues) -> FractionSteps:
         return cls(data, data.transposed)
 
     @property
@@ -80,15 +80,15 @@ class FractionSteps:
         found = simplex_least_squares(gram, self.data.values @ params.profiles.T, params.fractions)
         return Explained(params.profiles, found, residual_squares(self.data, found, params.profiles))
 
-    def objective(self, params: Parts, sums: Explained) -> float:
-        return self.log_likelihood(sums)
+    def objective(self, params: Parts, statistics: Explained) -> float:
+        return self.log_likelihood(statistics)
 
-    def log_likelihood(self, sums: Explained) -> float:
-        return gaussian_log_likelihood(sums.residual, self.n_cells)
+    def log_likelihood(self, statistics: Explained) -> float:
+        return gaussian_log_likelihood(statistics.residual, self.n_cells)
 
-    def m_step(self, sums: Explained) -> Parts:
+    def m_step(self, statistics: Explained) -> Parts:
         """The best profiles of these fractions."""
-        return Parts(profiles_of(self.turned, sums.fractions, sums.profiles), sums.fractions)
+        return Parts(profiles_of(self.turned, statistics.fractions, statistics.profiles), statistics.fractions)
 
     def extrapolate(self, start: Parts, once: Parts, twice: Parts) -> Parts:
         """SQUAREM's extrapolation, back into the box."""
@@ -96,8 +96,8 @@ class FractionSteps:
         return replace(twice, profiles=np.clip(far, 0.0, 1.0))
 
 
-def residual_squares(data: Shares, fractions: Floats, profiles: Floats) -> float:
-    """Σ (x − w h)² over the cells that are there."""
+def residual_squares(data: UnitValues, fractions: Floats, profiles: Floats) -> float:
+    """Σ (x − w h)² over the observed cells."""
     left = data.values - fractions @ profiles
     return float(np.vdot(left, left) if data.shown is None else (left[data.shown] ** 2).sum())
 
@@ -107,36 +107,37 @@ def gaussian_log_likelihood(residual: float, n_cells: int) -> float:
     return -n_cells / 2 * float(np.log(2 * np.pi * variance) + 1)
 
 
-def starting_profiles(
+def initial_profiles(
     steps: FractionSteps, n_parts: int, n_init: int, rng: np.random.Generator, init: Init = "auto"
 ) -> Iterator[tuple[str, Floats]]:
-    """Named starts: the most extreme samples or the tensor's fractions first, then fractions drawn at random."""
+    """Named initialisations: the most extreme samples or the tensor's fractions first, then random fractions."""
     if init == "auto":
         yield "extreme samples", extreme_samples(steps.data, n_parts)
     elif init == "tensor":
         yield "tensor", profiles_of(steps.turned, tensor_fractions(steps.data, n_parts, rng))
-    for number in range(int(init != "random"), n_init):
-        yield f"random {number}", random_profiles(steps.turned, n_parts, rng)
+    for draw in range(int(init != "random"), n_init):
+        yield f"random {draw}", random_profiles(steps.turned, n_parts, rng)
 
 
-def tensor_fractions(data: Shares, n_parts: int, rng: np.random.Generator) -> Floats:
-    """The paper's start: weights of hidden switches, features for rows, made fractions (n, K)."""
-    weights = spectral_start(np.ascontiguousarray(data.filled().T), n_parts, rng=rng).W.T
-    shares = np.maximum(weights, 0.0) + TINY_SHARE
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+def tensor_fractions(data: UnitValues, n_parts: int, rng: np.random.Generator) -> Floats:
+    """The paper's initialisation: weights of binary latent factors, features for rows, made fractions (n, K)."""
+    weights = spectral_init(np.ascontiguousarray(data.filled().T), n_parts, rng=rng).W.T
+    positive = np.maximum(weights, 0.0) + TINY_WEIGHT
+    return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
 
 def fit_parts(
     steps: FractionSteps,
-    starts: Sequence[tuple[str, Floats]],
+    initialisations: Sequence[tuple[str, Floats]],
     *,
     max_iter: int,
     tol: float,
     callback: Callable[[Step], None] | None = None,
 ) -> Raced[Parts, Explained]:
-    """The best of several starts, by successive halving."""
+    """The best of several initialisations, by successive halving."""
     candidates = [
-        Candidate(name, steps, Parts(profiles, fractions_of(steps.data, profiles))) for name, profiles in starts
+        Candidate(name, steps, Parts(profiles, fractions_of(steps.data, profiles)))
+        for name, profiles in initialisations
     ]
     rounds = ROUNDS if len(candidates) > 1 else ROUNDS[:1]
     return halve(candidates, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)

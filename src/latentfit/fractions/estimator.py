@@ -16,7 +16,7 @@ from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame, long_columns
 from latentfit.core.kernels import Floats
-from latentfit.core.matrix import NamedMatrix, canonical_order, match_columns, read_shares
+from latentfit.core.matrix import NamedMatrix, canonical_order, match_columns, read_unit_interval
 from latentfit.core.model_file import (
     ROUNDING,
     Arrays,
@@ -40,10 +40,10 @@ from latentfit.fractions.em import (
     Parts,
     fit_parts,
     gaussian_log_likelihood,
+    initial_profiles,
     residual_squares,
-    starting_profiles,
 )
-from latentfit.fractions.init import Constraint, Shares, fractions_of
+from latentfit.fractions.init import Constraint, UnitValues, fractions_of
 from latentfit.fractions.select import MOST_PARTS, PartsPath, choose_parts
 
 
@@ -53,43 +53,80 @@ class MixtureFractions(TransformerMixin, LatentModel):
     A sample is a mixture of parts, :math:`x_s = \sum_k w_{sk} h_k + \text{noise}`, its fractions :math:`w_s` are at
     least zero and sum to one, and the profiles :math:`h_k` lie in [0, 1]: DNA methylation of blood and its cell types,
     reflectances and materials. With a `reference` the profiles are known and every sample is one constrained
-    least-squares problem; without one (blind) both are found by alternating least squares from several starts.
+    least-squares problem; without one (blind) both are estimated by alternating least squares from several
+    initialisations.
     Houseman et al. (2012) ask of fractions that they sum to at most one, and common programs that they are at least
     zero: `constraint` chooses.
 
     Parameters
     ----------
-    n_components : int or None
+    n_components : int or None, default=None
         Number of parts; None takes that of the reference or, blind, the number that predicts left-out cells best.
-    reference : frame or array (features, parts), optional
-        Known profiles, one column per part. A frame may name its features in a column of words (pandas: its index);
-        they are then matched by name with the columns of X, and features in one of them only are not used.
-    constraint : {"sum_to_one", "sum_at_most_one", "nonnegative"}
-        What holds of a sample's fractions under a reference, beside that none is below zero. ``"sum_to_one"`` (default)
-        supposes that the reference has all parts; ``"sum_at_most_one"`` leaves room for parts that it lacks, whose
-        values are then taken as zero; ``"nonnegative"`` asks nothing of the sum. Blind fractions sum to one.
-    init : {"auto", "random", "tensor"}
-        The first blind start: ``"auto"`` takes the most extreme samples as profiles, ``"tensor"`` the paper's tensor
-        eigenpairs; ``"random"`` draws it at random like all others.
-    n_init : int
-        Number of blind starts.
-    max_iter, tol : int, float
-        Blind fits stop when a pass gains less than `tol` nats per observed cell, or after `max_iter` passes.
-    random_state : int or None
-        The one seed; None is 0.
-    n_jobs : int or None
+    reference : frame or array-like of shape (n_features, n_parts), optional
+        Known profiles, one column per part. A frame may name its features in a text column (pandas: its index); they
+        are then matched by name with the columns of X, and features in one of them only are not used.
+    constraint : {"sum_to_one", "sum_at_most_one", "nonnegative"}, default="sum_to_one"
+        Constraint on the fractions of a sample under a reference; none is below zero. ``"sum_to_one"`` assumes that the
+        reference has all parts; ``"sum_at_most_one"`` leaves room for parts that are not in it, whose values are then
+        taken as zero; ``"nonnegative"`` leaves the sum free. Blind fractions sum to one.
+    init : {"auto", "random", "tensor"}, default="auto"
+        The first blind initialisation: ``"auto"`` takes the most extreme samples as profiles, ``"tensor"`` the paper's
+        tensor eigenpairs; ``"random"`` draws it at random like all others.
+    n_init : int, default=8
+        Number of blind initialisations.
+    max_iter : int, default=500
+        Maximum number of iterations of a blind fit.
+    tol : float, default=1e-7
+        A blind fit stops when an iteration gains less than `tol` nats per observed cell.
+    random_state : int, RandomState instance, Generator or None, default=None
+        Seed of all random numbers; None is 0.
+    n_jobs : int or None, default=None
         Accepted as by every model; the work is dense linear algebra on one thread, and results never depend on it.
+    verbose : int, default=0
+        1 reports the stages of the fit and the iterations on stderr.
+    engine : {"auto", "memory"}, default="auto"
+        Accepted as by every model; the samples are held in memory.
 
     Attributes
     ----------
-    fractions_ : (samples, parts) fractions; rows sum to one unless `constraint` says otherwise
-    profiles_ : (parts, features) values of the pure parts, for the features that were used (`features_`)
-    weights_ : (parts,) mean fractions; blind parts come heaviest first
-    parts_ : (parts,) names: those of the reference, or 0, 1, …
-    samples_ : (samples,) names, or 1, 2, …
-    noise_ : root mean square of what is left unexplained
-    fraction_table_, profile_table_ : the same as frames (sample, part, fraction) and (feature, one column per part)
-    report_ : `latentfit.core.verdict.FitReport`
+    fractions_ : ndarray of shape (n_samples, n_components_)
+        Fractions of the parts; rows sum to one unless `constraint` says otherwise.
+    profiles_ : ndarray of shape (n_components_, n_used_features)
+        Values of the pure parts, for the features that were used (`features_`).
+    features_ : tuple of length n_used_features
+        Names of the features that were used.
+    weights_ : ndarray of shape (n_components_,)
+        Mean fractions; blind parts come heaviest first.
+    parts_ : ndarray of shape (n_components_,)
+        Names of the parts: those of the reference, or 0, 1, …
+    samples_ : ndarray of shape (n_samples,)
+        Names of the samples, or 1, 2, …
+    noise_ : float
+        Root mean square of the residuals.
+    fraction_table_ : frame
+        `fractions_` with one row per sample and part: sample, part, fraction.
+    profile_table_ : frame
+        `profiles_` with one row per feature: feature, and one column per part.
+    n_components_ : int
+        Number of parts.
+    selection_ : dict or None
+        The chosen number of parts and the cross-validation errors; None if the number was given.
+    log_likelihood_ : float
+        Log-likelihood of the observed cells, in nats.
+    objective_ : float
+        The maximised log-likelihood.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within `max_iter` iterations.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if the data have string names.
+    report_ : latentfit.core.verdict.FitReport
+        Verdict with reasons and diagnostics.
 
     Examples
     --------
@@ -140,22 +177,34 @@ class MixtureFractions(TransformerMixin, LatentModel):
     # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn fractions of the samples of X (samples, features), gaps allowed; `y` is not used."""
+        """Fit fractions, and without a reference also profiles.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Values in [0, 1]; NaN marks a missing value. A frame may name its samples in a text column.
+        y : ignored
+            Present for scikit-learn's API.
+
+        Returns
+        -------
+        self : MixtureFractions
+        """
         self._check_settings()
         clock = StageClock(self.verbose)
         self._path: PartsPath | None = None
         with one_blas_thread():
             with clock.stage("data"):
                 matrix, known = self._choose_features(self._read(X))
-                data = Shares.of(matrix.values)
+                data = UnitValues.of(matrix.values)
             if known is not None:
                 self._take_reference(data, known)
             else:
                 ordered, columns = _in_order(data)
                 with clock.stage("number"):
-                    number = self._choose(ordered)
+                    n_parts = self._choose(ordered)
                 with clock.stage("refine"):
-                    refined = self._refine(ordered, number)
+                    refined = self._refine(ordered, n_parts)
                 self._keep_blind(refined, columns)
             self._keep(matrix, data)
         self._clock = clock
@@ -163,17 +212,30 @@ class MixtureFractions(TransformerMixin, LatentModel):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
-        """Fractions of the samples of X, as `fit(X).fractions_`."""
+        """Fit, and return the fractions of the samples.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Values in [0, 1]; NaN marks a missing value. A frame may name its samples in a text column.
+        y : ignored
+            Present for scikit-learn's API.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components_)
+            `fractions_`.
+        """
         return self.fit(X).fractions_
 
-    def _choose(self, data: Shares) -> int:
+    def _choose(self, data: UnitValues) -> int:
         """The number of parts: as given, or the one that predicts cells left out best."""
         most = min(data.values.shape)
         if self.n_components is not None:
             if not 1 <= self.n_components <= most:
                 raise NotIdentifiableError(
-                    f"n_components={self.n_components} parts of {data.values.shape[0]} samples with "
-                    f"{data.values.shape[1]} features; give a number from 1 to {most}, or a reference"
+                    f"n_components must be an int from 1 to {most} for {data.values.shape[0]} samples and "
+                    f"{data.values.shape[1]} features, got {self.n_components}; give such a number, or a reference"
                 )
             return self.n_components
         largest = max(min(most - 1, MOST_PARTS), 1)
@@ -184,13 +246,15 @@ class MixtureFractions(TransformerMixin, LatentModel):
         )
         return self._path.chosen
 
-    def _refine(self, data: Shares, number: int) -> EMResult[Parts, Explained]:
-        """The best of the blind starts."""
+    def _refine(self, data: UnitValues, n_parts: int) -> EMResult[Parts, Explained]:
+        """The best of the blind initialisations."""
         steps, rng = FractionSteps.of(data), np.random.default_rng([self._seed(), 2])
-        starts = list(starting_profiles(steps, number, self.n_init, rng, self.init))
-        raced = fit_parts(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("ALS"))
-        self._notes.append(f"the best of {len(starts)} starts was {raced.name}")
-        return raced.refined
+        initialisations = list(initial_profiles(steps, n_parts, self.n_init, rng, self.init))
+        selected = fit_parts(
+            steps, initialisations, max_iter=self.max_iter, tol=self.tol, callback=self._progress("ALS")
+        )
+        self._notes.append(f"the best of {len(initialisations)} initialisations was {selected.name}")
+        return selected.refined
 
     def _keep_blind(self, refined: EMResult[Parts, Explained], columns: NDArray[np.intp]) -> None:
         """Hold the parts that were found, heaviest first, their features in the order of the data."""
@@ -201,15 +265,15 @@ class MixtureFractions(TransformerMixin, LatentModel):
         self._keep_fit(refined)
         self._known = False
 
-    def _take_reference(self, data: Shares, reference: NamedMatrix) -> None:
-        """Hold parts that are known: no climb."""
+    def _take_reference(self, data: UnitValues, reference: NamedMatrix) -> None:
+        """Use known profiles: no EM."""
         self._publish(reference.values, objects(reference.row_names or ()))
         residual = residual_squares(data, fractions_of(data, self.profiles_, self.constraint), self.profiles_)
         self.log_likelihood_ = self.objective_ = gaussian_log_likelihood(residual, data.n_cells)
         self.n_iter_, self.converged_, self.objective_path_ = 0, True, np.array([self.objective_])
         self._known = True
 
-    def _keep(self, matrix: NamedMatrix, data: Shares) -> None:
+    def _keep(self, matrix: NamedMatrix, data: UnitValues) -> None:
         """Fractions under the parts that are held, and what they leave unexplained."""
         self._forget()
         self._data, self.features_ = data, matrix.column_names
@@ -234,7 +298,9 @@ class MixtureFractions(TransformerMixin, LatentModel):
         """One row per sample and part: sample, part, fraction."""
         check_is_fitted(self)
         if not hasattr(self, "fractions_"):
-            raise DataError("a model from a file keeps no samples; transform them again")
+            raise DataError(
+                "fraction_table_ needs the samples, which a model file does not store; call transform on them"
+            )
         return build_frame(fraction_columns(self.samples_, self.parts_, self.fractions_), self._backend)
 
     @cached_property
@@ -253,28 +319,52 @@ class MixtureFractions(TransformerMixin, LatentModel):
     # ---------------------------------------------------------------- use
 
     def transform(self, X: Any) -> Floats:
-        """Fractions (samples, parts) of samples, gaps allowed; a sample's answer does not depend on its company."""
+        """Fractions of samples under the fitted or known profiles.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Values in [0, 1]; NaN marks a missing value. A frame may name its samples in a text column.
+            Named features are matched by name.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components_)
+            A sample's result does not depend on the other samples.
+        """
         check_is_fitted(self)
-        given = read_shares(X, "X")
+        given = read_unit_interval(X, "X")
         ours, theirs = isinstance(self.features_[0], str), isinstance(given.column_names[0], str)
         if not (ours and theirs) and given.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}")
+            raise DataError(
+                f"X has {given.shape[1]} features, the model was fitted on {self.n_features_in_}; give the same"
+            )
         if ours and not theirs:
             given = NamedMatrix(given.values, given.row_names, tuple(self.feature_names_in_.tolist()))
         matrix = match_columns(given, self.features_, "X")
-        fractions = fractions_of(Shares.of(matrix.values), self.profiles_, self.constraint)
+        fractions = fractions_of(UnitValues.of(matrix.values), self.profiles_, self.constraint)
         fractions[np.isnan(matrix.values).all(axis=1)] = self.weights_
         return fractions
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the parts."""
+        """Names of the parts.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for scikit-learn's API.
+
+        Returns
+        -------
+        ndarray of str of shape (n_components_,)
+        """
         check_is_fitted(self)
         return np.array([str(name) for name in self.parts_.tolist()], object)
 
     # -------------------------------------------------------------- input
 
     def _read(self, X: Any) -> NamedMatrix:
-        given = read_shares(X, "X")
+        given = read_unit_interval(X, "X")
         self._backend = backend_of(X)
         self._name_features(given.column_names)
         return given
@@ -294,27 +384,28 @@ class MixtureFractions(TransformerMixin, LatentModel):
         if self.reference is None:
             self._notes = []
             return given.take_columns(np.flatnonzero(seen)), None
-        parts = read_shares(self.reference, "the reference").transposed
+        parts = read_unit_interval(self.reference, "the reference").transposed
         if self.n_components is not None and self.n_components != parts.shape[0]:
             raise DataError(
-                f"n_components={self.n_components}, and the reference has {parts.shape[0]} parts; give one of the two"
+                f"n_components must be None or the number of parts of the reference ({parts.shape[0]}), got "
+                f"{self.n_components}; give one of the two"
             )
         place = self._places_in_reference(given, parts)
-        holes = np.isnan(parts.values).any(axis=0)
-        kept = np.flatnonzero(seen & (place >= 0) & ~np.asarray(holes)[place])
-        self._notes = [f"{len(kept)} of {given.shape[1]} features are in the reference and were used"]
+        has_missing = np.isnan(parts.values).any(axis=0)
+        used_columns = np.flatnonzero(seen & (place >= 0) & ~np.asarray(has_missing)[place])
+        self._notes = [f"{len(used_columns)} of {given.shape[1]} features are in the reference and were used"]
         if self.constraint != "sum_to_one":
-            told = {"sum_at_most_one": "sum to at most one", "nonnegative": "may have any sum"}[self.constraint]
-            self._notes.append(f"fractions of a sample are at least zero and {told}")
-        if not len(kept):
+            rule = {"sum_at_most_one": "sum to at most one", "nonnegative": "may have any sum"}[self.constraint]
+            self._notes.append(f"fractions of a sample are at least zero and {rule}")
+        if not len(used_columns):
             raise DataError(
                 f"no feature of X is in the reference; X has {list(given.column_names[:3])}, the reference "
-                f"{list(parts.column_names[:3])}: name features alike"
+                f"{list(parts.column_names[:3])}: use the same names"
             )
-        return given.take_columns(kept), parts.take_columns(place[kept])
+        return given.take_columns(used_columns), parts.take_columns(place[used_columns])
 
     def _places_in_reference(self, given: NamedMatrix, parts: NamedMatrix) -> NDArray[np.intp]:
-        """Where each column of X stands in the reference, −1 nowhere: by name where both have them, else by place."""
+        """Position of each column of X in the reference, −1 if absent: by name if both have names, else by position."""
         named = all(isinstance(one, str) for one in (*given.column_names, *parts.column_names))
         if named:
             at = {name: place for place, name in enumerate(parts.column_names)}
@@ -332,12 +423,13 @@ class MixtureFractions(TransformerMixin, LatentModel):
             raise DataError(f"constraint must be one of {known}, got {self.constraint!r}; give one of them")
         if self.constraint != "sum_to_one" and self.reference is None:
             raise DataError(
-                f"constraint={self.constraint!r} was asked of a blind fit, where it would leave profiles without a "
+                f"constraint must be 'sum_to_one' without a reference, got {self.constraint!r}: profiles would have no "
                 "scale; give a reference, or constraint='sum_to_one'"
             )
         if self.init not in get_args(Init) or not self.n_init or self.n_init < 1:
             raise DataError(
-                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'random' or 'tensor', and at least one start"
+                f"init must be 'auto', 'random' or 'tensor' and n_init >= 1, got {self.init!r} and {self.n_init}; give "
+                "such values"
             )
 
     # --------------------------------------------------------- model file
@@ -354,13 +446,13 @@ class MixtureFractions(TransformerMixin, LatentModel):
     _known: bool
 
 
-def _in_order(data: Shares) -> tuple[Shares, NDArray[np.intp]]:
+def _in_order(data: UnitValues) -> tuple[UnitValues, NDArray[np.intp]]:
     """Samples and features in an order that their values decide, and the places of those features."""
     rows, columns = canonical_order(
         np.where(data.shown, data.values, np.nan) if data.shown is not None else data.values
     )
     shown = None if data.shown is None else np.ascontiguousarray(data.shown[np.ix_(rows, columns)])
-    return Shares(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), shown), columns
+    return UnitValues(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), shown), columns
 
 
 def fraction_columns(samples: NDArray[Any], parts: NDArray[Any], fractions: Floats) -> dict[str, NDArray[Any]]:
@@ -377,7 +469,7 @@ def profile_columns(features: tuple[str | int, ...], parts: NDArray[Any], profil
 
 
 # -----------------------------------------------------------------------------
-# What the model file of mixture fractions holds: profiles, names of parts and features, the story of the fit.
+# What the model file of mixture fractions holds: profiles, names of parts and features, the fit history.
 
 
 def fraction_state(model: MixtureFractions) -> tuple[Arrays, dict[str, Any]]:
@@ -402,7 +494,7 @@ def restore_fractions(model: MixtureFractions, arrays: Arrays, metadata: dict[st
         raise ValueError("a profile is above one, or the weights have another sum than they may have")
     restore_story(model, arrays, metadata, features)
     if any(type(name) is int and not 0 <= name < model.n_features_in_ for name in features):
-        raise ValueError("features names a column that is not there")
+        raise ValueError("features names a column that does not exist")
     model.noise_ = typed(metadata, "noise", float)
     if model.noise_ < 0:
         raise ValueError(f"noise is {model.noise_}")

@@ -8,7 +8,7 @@ Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018, Appendix N: methylation x_s
           the methylation h_k of its cell types, in fractions w_s. Known profiles make it one least-squares problem per
           sample (Houseman et al. 2012).
 Needs     values and profiles in [0, 1]; more features than parts; blind: at least as many samples as parts
-Promises  known profiles: the one minimum. Blind: where a search starts, no more
+Promises  known profiles: the one minimum. Blind: initial profiles, no more
 Differs   the paper takes h in {0, 1} and its tensor eigenpairs. Real profiles lie between, and on its own data set
           fractions by its procedure are about twice as far off (.067) as blind ones from profiles in [0, 1] (.035)
 
@@ -35,43 +35,43 @@ Constraint = Literal["sum_to_one", "sum_at_most_one", "nonnegative"]
 
 
 @dataclass(frozen=True)
-class Shares:
-    """Values in [0, 1] (sample, feature), zero in a gap; `shown` is None where nothing is missing."""
+class UnitValues:
+    """Values in [0, 1] (sample, feature), zero where missing; `shown` is None where nothing is missing."""
 
     values: Floats
     shown: Bools | None
 
     @classmethod
-    def of(cls, values: Floats) -> Shares:
-        """From values with NaN for a gap."""
-        gaps = np.isnan(values)
-        return cls(np.where(gaps, 0.0, values), ~gaps) if gaps.any() else cls(values, None)
+    def of(cls, values: Floats) -> UnitValues:
+        """From values with NaN where missing."""
+        missing = np.isnan(values)
+        return cls(np.where(missing, 0.0, values), ~missing) if missing.any() else cls(values, None)
 
     @property
     def n_cells(self) -> int:
         return self.values.size if self.shown is None else int(self.shown.sum())
 
     @property
-    def transposed(self) -> Shares:
+    def transposed(self) -> UnitValues:
         turned = None if self.shown is None else np.ascontiguousarray(self.shown.T)
-        return Shares(np.ascontiguousarray(self.values.T), turned)
+        return UnitValues(np.ascontiguousarray(self.values.T), turned)
 
     def filled(self) -> Floats:
-        """Gaps replaced by the mean of their feature: good enough for a start, never for a fit."""
+        """Missing values replaced by the mean of their feature: for initialisation only."""
         if self.shown is None:
             return self.values
         mean = self.values.sum(axis=0) / np.maximum(self.shown.sum(axis=0), 1)
         return np.where(self.shown, self.values, mean)
 
 
-def fractions_of(data: Shares, profiles: Floats, constraint: Constraint = "sum_to_one") -> Floats:
-    """Fractions (n, K) of samples under known profiles; a sample's answer does not depend on its company."""
+def fractions_of(data: UnitValues, profiles: Floats, constraint: Constraint = "sum_to_one") -> Floats:
+    """Fractions (n, K) of samples under known profiles; a sample's result does not depend on the other samples."""
     K = len(profiles)
     if constraint == "sum_at_most_one":  # what is in no profile is a part whose profile is zero
         profiles = np.concatenate([profiles, np.zeros((1, profiles.shape[1]))])
     out = np.empty((len(data.values), len(profiles)))
-    whole = np.ones(len(out), bool) if data.shown is None else data.shown.all(axis=1)
-    for rows, shown in ((whole, None), (~whole, None if data.shown is None else data.shown[~whole])):
+    complete = np.ones(len(out), bool) if data.shown is None else data.shown.all(axis=1)
+    for rows, shown in ((complete, None), (~complete, None if data.shown is None else data.shown[~complete])):
         if rows.any():
             gram, product = gram_of(profiles, shown), products_of(data.values[rows], profiles)
             if constraint == "nonnegative":
@@ -81,14 +81,14 @@ def fractions_of(data: Shares, profiles: Floats, constraint: Constraint = "sum_t
     return out[:, :K]
 
 
-def profiles_of(turned: Shares, fractions: Floats, start: Floats | None = None) -> Floats:
+def profiles_of(turned: UnitValues, fractions: Floats, initial: Floats | None = None) -> Floats:
     """Profiles (K, m) under known fractions; `turned` is the data feature by feature."""
     gram = gram_of(np.ascontiguousarray(fractions.T), turned.shown)
-    begin = None if start is None else np.ascontiguousarray(start.T)
-    return np.ascontiguousarray(box_least_squares(gram, turned.values @ fractions, start=begin).T)
+    initial = None if initial is None else np.ascontiguousarray(initial.T)
+    return np.ascontiguousarray(box_least_squares(gram, turned.values @ fractions, start=initial).T)
 
 
-def extreme_samples(data: Shares, n_parts: int) -> Floats:
+def extreme_samples(data: UnitValues, n_parts: int) -> Floats:
     """The samples furthest apart as profiles: successive projection (Araújo et al. 2001), the mean taken away first."""
     filled = data.filled()
     rest = filled - filled.mean(axis=0)
@@ -102,6 +102,6 @@ def extreme_samples(data: Shares, n_parts: int) -> Floats:
     return filled[chosen]
 
 
-def random_profiles(turned: Shares, n_parts: int, rng: np.random.Generator) -> Floats:
+def random_profiles(turned: UnitValues, n_parts: int, rng: np.random.Generator) -> Floats:
     """Profiles of fractions drawn evenly from the simplex."""
     return profiles_of(turned, rng.dirichlet(np.ones(n_parts), size=turned.values.shape[1]))

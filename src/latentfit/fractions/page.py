@@ -27,8 +27,8 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
     report, number = fitted.report_, fitted.n_components_
     given = None if hasattr(fitted, "fractions_") else context.data.get("input")
     kept = given is not None or hasattr(fitted, "fractions_")
-    shares, names = sample_fractions(fitted, given) if kept else (None, [])
-    mixed = f"{len(shares):,} samples" if shares is not None else "Samples"
+    fractions, names = sample_fractions(fitted, given) if kept else (None, [])
+    mixed = f"{len(fractions):,} samples" if fractions is not None else "Samples"
     source = "of a reference" if fitted._known else "found in the values alone"
     return page_about(
         report,
@@ -36,10 +36,10 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
         title=f"{mixed} mixed of {number} part{'s' if number > 1 else ''}",
         door="fractions",
         figures=_figures(fitted),
-        picture=_mean_bars(fitted) if shares is None else _bars(fitted, shares, names),
+        picture=_mean_bars(fitted) if fractions is None else _bars(fitted, fractions, names),
         sections=[
             _profiles(fitted),
-            _samples(fitted, shares, names),
+            _samples(fitted, fractions, names),
             *([] if fitted._known else [_number(fitted)]),
             fit_section(fitted, context),
             numbers_section(
@@ -62,7 +62,7 @@ def _figures(fitted: MixtureFractions) -> list[Figure]:
         third = Figure("Equally good fits differ", f"by {apart:.3f}", "in a fraction, on average; 0 is best")
     elif errors and fitted.n_components_ > 1:
         third = Figure("Standard error", f"± {max(errors):.3f}", "of the least sure part's fraction")
-    how = "of the reference" if fitted._known else "found" if fitted.selection_ else "as asked for"
+    how = "of the reference" if fitted._known else "found" if fitted.selection_ else "as given"
     return [
         Figure("Parts", str(fitted.n_components_), how),
         Figure("Left unexplained", f"± {fitted.noise_:.3f}", "of a value, root mean square"),
@@ -70,14 +70,14 @@ def _figures(fitted: MixtureFractions) -> list[Figure]:
     ]
 
 
-def _bars(fitted: MixtureFractions, shares: Any, names: list[str]) -> Chart:
-    shown, total = drawn_bars(shares), len(shares)
+def _bars(fitted: MixtureFractions, fractions: Any, names: list[str]) -> Chart:
+    shown, total = drawn_bars(fractions), len(fractions)
     spec = stacked(
-        shares[shown], [names[at] for at in shown], distinct(fitted.parts_.tolist()),
+        fractions[shown], [names[at] for at in shown], distinct(fitted.parts_.tolist()),
         bar="sample", part="part", value="fraction",
     )  # fmt: skip
     cut = "" if len(shown) == total else f" {len(shown):,} of {total:,} samples are drawn, evenly taken from all."
-    return Chart(spec, f"One bar a sample, one colour a part.{cut}", "Fractions")
+    return Chart(spec, f"One bar per sample, one colour per part.{cut}", "Fractions")
 
 
 def _mean_bars(fitted: MixtureFractions) -> Chart:
@@ -101,26 +101,26 @@ def _profiles(fitted: MixtureFractions) -> Section:
     ]
     sure = Column("standard error", ".4f", "of a sample's fraction")
     columns: list[str | Column] = ["part", Column("mean fraction", ".1%"), sure]
-    blocks.append(DataTable(columns, rows, "How much of a part there is, and how surely it is told in a sample."))
+    blocks.append(DataTable(columns, rows, "How much of a part there is, and its standard error in a sample."))
     return Section("The parts", blocks)
 
 
-def _samples(fitted: MixtureFractions, shares: Any, names: list[str]) -> Section:
-    if shares is None:
-        told_ = "A model file keeps no samples; give the data to latentfit report to see them."
-        return Section("The samples", [Note(told_)])
-    surest = np.argsort(-shares.max(axis=1), kind="stable")[: listed(shares.shape[1])]
+def _samples(fitted: MixtureFractions, fractions: Any, names: list[str]) -> Section:
+    if fractions is None:
+        tables = "A model file keeps no samples; give the data to latentfit report to see them."
+        return Section("The samples", [Note(tables)])
+    surest = np.argsort(-fractions.max(axis=1), kind="stable")[: listed(fractions.shape[1])]
     columns: list[str | Column] = ["sample", *(Column(str(part), ".1%") for part in fitted.parts_.tolist())]
-    rows = [[names[at], *shares[at].tolist()] for at in surest]
-    told = DataTable(columns, rows, "Fractions, the least mixed samples first.", total=len(shares))
-    return Section("The samples", [told])
+    rows = [[names[at], *fractions[at].tolist()] for at in surest]
+    table = DataTable(columns, rows, "Fractions, the least mixed samples first.", total=len(fractions))
+    return Section("The samples", [table])
 
 
 def _number(fitted: MixtureFractions) -> Section:
     errors = (fitted.selection_ or {}).get("errors")
     if not errors:
-        told = f"{fitted.n_components_} parts were asked for; without --components the number is found."
-        return Section("How many parts", [Note(told)])
+        table = f"{fitted.n_components_} parts were given; without --components the number is estimated."
+        return Section("How many parts", [Note(table)])
     rows = [{"x": number, "y": error} for number, error in enumerate(errors, start=1)]
     chart = lines(rows, x="parts", y="mean squared error", whole_x=True, marked=float(fitted.n_components_))
     return Section("How many parts", [Chart(chart, "Error on cells that were left out; the best number was chosen.")])

@@ -1,4 +1,4 @@
-"""Pictures of mixtures: what every sample is made of, and what the parts look like."""
+"""Plots of mixtures: what every sample is made of, and what the parts look like."""
 
 from __future__ import annotations
 
@@ -22,7 +22,16 @@ def plot_fractions(model: MixtureFractions, samples: Any = None, *, ax: Any = No
 
     Parameters
     ----------
-    samples : as `transform` takes them; None draws those of the fit, which a model from a file does not keep
+    model : latentfit.MixtureFractions
+        A fitted model.
+    samples : array-like or frame of shape (n_samples, n_features), optional
+        Samples as `transform` takes them; None draws those of the fit, which a model file does not store.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
@@ -35,11 +44,11 @@ def plot_fractions(model: MixtureFractions, samples: Any = None, *, ax: Any = No
     'fraction'
     """
     check_drawable(model, MixtureFractions)
-    shares, names = sample_fractions(model, samples)
-    order = people_order(shares, None)
+    fractions, names = sample_fractions(model, samples)
+    order = people_order(fractions, None)
     ax = new_axes(min(max(6.0, 0.03 * len(order)), 16.0), 3.0) if ax is None else ax
     parts = [str(part) for part in model.parts_.tolist()]
-    stack_bars(ax, np.arange(len(order)), shares[order], range(len(parts)), parts)
+    stack_bars(ax, np.arange(len(order)), fractions[order], range(len(parts)), parts)
     ax.set_xticks([])
     if len(order) <= MOST_NAMES:
         ax.set_xticks(np.arange(len(order)), [names[at] for at in order], rotation=90, fontsize=6)
@@ -50,6 +59,17 @@ def plot_fractions(model: MixtureFractions, samples: Any = None, *, ax: Any = No
 
 def plot_profiles(model: MixtureFractions, *, ax: Any = None) -> Any:
     """Heat map of parts × features, those in which the parts differ most; at most 60.
+
+    Parameters
+    ----------
+    model : latentfit.MixtureFractions
+        A fitted model.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
@@ -83,7 +103,7 @@ def sample_fractions(model: MixtureFractions, samples: Any = None) -> tuple[Floa
         names = getattr(samples, "row_names", None) or range(1, len(shares) + 1)
         return shares, [str(name) for name in names]
     if not hasattr(model, "fractions_"):
-        raise DataError("a model from a file keeps no samples; give some to draw")
+        raise DataError("a model file stores no samples; give samples to draw")
     return model.fractions_, [str(name) for name in model.samples_.tolist()]
 
 

@@ -1,8 +1,8 @@
 """How many parts? The number that predicts cells left out best.
 
-Cells are dealt into `FOLDS` parts; each is left out in turn, profiles and fractions are fitted to the rest, and the
+Cells are split into `FOLDS` folds; each is left out in turn, profiles and fractions are fitted to the rest, and the
 left-out cells are predicted. One part more always explains the cells it sees better, but the ones it does not see only
-if it is there. Of numbers whose errors differ by less than one standard error of the difference (over the folds' cells
+if it exists. Of numbers whose errors differ by less than one standard error of the difference (over the folds' cells
 of a sample) the smallest is taken. Samples with few features and features with few cells stay what they are: missing
 cells are what the fit skips anyway.
 """
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
 from latentfit.core.progress import tried
-from latentfit.fractions.em import LEAST_VARIANCE, FractionSteps, fit_parts, starting_profiles
-from latentfit.fractions.init import Shares
+from latentfit.fractions.em import LEAST_VARIANCE, FractionSteps, fit_parts, initial_profiles
+from latentfit.fractions.init import UnitValues
 
 FOLDS = 5
 MOST_FEATURES = 4_000
 """Features the choice looks at, those that vary most: the number shows in them, and a fit of the rest would wait."""
 MOST_PARTS = 12
 SHORT, ROUGH = 60, 1e-5
-"""Passes and tolerance of a fit: fits are compared, not kept, so they stop early."""
-STARTS = 2
+"""Iterations and tolerance of a fit: fits are compared, not kept, so they stop early."""
+N_INIT = 2
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class PartsPath:
     chosen: int
 
 
-def choose_parts(data: Shares, most: int, rng: np.random.Generator) -> PartsPath:
-    """The number of parts, from 1 to `most`; the walk ends after two numbers that were no better."""
+def choose_parts(data: UnitValues, most: int, rng: np.random.Generator) -> PartsPath:
+    """The number of parts, from 1 to `most`; the search ends after two numbers that were no better."""
     data = _most_varying(data, MOST_FEATURES)
     shown = np.ones(data.values.shape, bool) if data.shown is None else data.shown
     fold = rng.integers(FOLDS, size=shown.shape)
@@ -61,23 +61,23 @@ def _better(loss: Floats, than: Floats, rounding: float) -> bool:
     return bool(gain.sum() > max(error, rounding))
 
 
-def _left_out(data: Shares, shown: NDArray[np.bool_], fold: NDArray[np.int64], number: int, seed: int) -> Floats:
+def _left_out(data: UnitValues, shown: NDArray[np.bool_], fold: NDArray[np.int64], number: int, seed: int) -> Floats:
     loss = np.zeros(len(data.values))
     for one in range(FOLDS):
         held = shown & (fold == one)
         seen = shown & ~held
-        steps = FractionSteps.of(Shares(np.where(seen, data.values, 0.0), seen))
-        starts = list(starting_profiles(steps, number, STARTS, np.random.default_rng([seed, one])))
-        found = fit_parts(steps, starts, max_iter=SHORT, tol=ROUGH).refined.sums
-        left = np.where(held, data.values - found.fractions @ found.profiles, 0.0)
+        steps = FractionSteps.of(UnitValues(np.where(seen, data.values, 0.0), seen))
+        initialisations = list(initial_profiles(steps, number, N_INIT, np.random.default_rng([seed, one])))
+        fitted = fit_parts(steps, initialisations, max_iter=SHORT, tol=ROUGH).refined.sums
+        left = np.where(held, data.values - fitted.fractions @ fitted.profiles, 0.0)
         loss += (left**2).sum(axis=1)
     return loss
 
 
-def _most_varying(data: Shares, most: int) -> Shares:
+def _most_varying(data: UnitValues, most: int) -> UnitValues:
     if data.values.shape[1] <= most:
         return data
     spread = data.filled().var(axis=0)
-    kept = np.sort(np.argsort(-spread, kind="stable")[:most])
-    shown = None if data.shown is None else np.ascontiguousarray(data.shown[:, kept])
-    return Shares(np.ascontiguousarray(data.values[:, kept]), shown)
+    varying = np.sort(np.argsort(-spread, kind="stable")[:most])
+    shown = None if data.shown is None else np.ascontiguousarray(data.shown[:, varying])
+    return UnitValues(np.ascontiguousarray(data.values[:, varying]), shown)

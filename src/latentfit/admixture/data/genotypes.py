@@ -1,6 +1,6 @@
 """Genotypes: allele counts 0, 1, 2 of people at SNPs, SNP by SNP, one byte each, with the names of both.
 
-Whatever holds them becomes `Genotypes`: frames and matrices (person, SNP), files of PLINK. A gap (NaN, null) and -1
+Whatever holds them becomes `Genotypes`: frames and matrices (person, SNP), files of PLINK. NaN, null and -1
 are missing calls; anything else outside 0, 1, 2 is refused with its place. A SNP without a call, or with one allele
 only, says nothing about ancestry: `informative` leaves it out.
 """
@@ -39,7 +39,7 @@ _WEIGHT_BITS = 26
 
 
 def snps_at_once(n_people: int, bytes_per_call: int, most: int | None = None) -> int:
-    """SNPs of a block for work that takes so many bytes a call: a power of two that the number of people decides alone.
+    """SNPs per block for work of so many bytes per call: a power of two that the number of people alone decides.
 
     Sums of blocks are added in order: since nothing else decides their size (no engine, no memory that is free), the
     bits are the same everywhere. Powers of two divide one another, so smaller blocks lie within larger ones.
@@ -67,7 +67,7 @@ class SnpBlocks(ABC):
         """Calls of a range of SNPs."""
 
     def blocks(self, bytes_per_call: int = 2, most: int | None = None) -> Iterator[tuple[slice, Calls]]:
-        """Calls of all SNPs in order, so many at a time as work of so many bytes a call allows."""
+        """Calls of all SNPs in order, so many at a time as work of so many bytes per call allows."""
         size = snps_at_once(self.n_samples, bytes_per_call, most)
         for begin in range(0, self.n_snps, size):
             end = min(begin + size, self.n_snps)
@@ -75,7 +75,7 @@ class SnpBlocks(ABC):
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """How often each code stands at every SNP (SNP, 4)."""
+        """How often each code occurs at every SNP (SNP, 4)."""
         out = np.empty((self.n_snps, 4), np.int64)
         for rows, calls in self.blocks():
             for code in range(3):
@@ -90,9 +90,9 @@ class SnpBlocks(ABC):
     @cached_property
     def means(self) -> Floats:
         """Pooled allele frequency of every SNP; one half where there is no call."""
-        seen = self.counts[:, :MISSING].sum(axis=1)
+        n_called = self.counts[:, :MISSING].sum(axis=1)
         alleles = self.counts[:, 1] + 2 * self.counts[:, 2]
-        return np.where(seen > 0, alleles / np.maximum(2 * seen, 1), 0.5)
+        return np.where(n_called > 0, alleles / np.maximum(2 * n_called, 1), 0.5)
 
     def informative(self, min_maf: float = 0.0) -> NDArray[np.bool_]:
         """SNPs with both alleles, the rarer at least `min_maf` of them."""
@@ -101,19 +101,19 @@ class SnpBlocks(ABC):
         return np.asarray(called & (rarer > 0) & (rarer >= min_maf))
 
     @property
-    def silent_person(self) -> Any:
+    def person_without_calls(self) -> Any:
         """The name of someone without a single call, or None."""
-        silent = np.ones(self.n_samples, bool)
+        without_calls = np.ones(self.n_samples, bool)
         for _, calls in self.blocks():
-            silent &= (calls == MISSING).all(axis=0)
-            if not silent.any():
+            without_calls &= (calls == MISSING).all(axis=0)
+            if not without_calls.any():
                 return None
-        return self.samples.tolist()[int(silent.argmax())]
+        return self.samples.tolist()[int(without_calls.argmax())]
 
     def order_by_content(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """An order of SNPs and one of people that their calls alone decide, whatever order they came in.
 
-        A fit that walks in this order gives the same bits however rows and columns were shuffled. Each person is
+        A fit in this order gives the same bits however rows and columns were shuffled. Each person is
         hashed by the SNPs' counts, each SNP then by the people's hashes; the sums are of integers, hence exact.
         """
         weight = _hashes(self.counts @ np.array([1, 1 << 16, 1 << 32, 1 << 48], np.int64))
@@ -152,7 +152,7 @@ class Genotypes(SnpBlocks):
         return self.calls[begin:end]
 
     def take(self, snps: NDArray[Any] | None = None, samples: NDArray[Any] | None = None) -> Genotypes:
-        """Some SNPs and people, in the order asked for."""
+        """Some SNPs and people, in the given order."""
         calls = self.calls if snps is None else self.calls[snps]
         calls = calls if samples is None else calls[:, samples]
         return Genotypes(
@@ -194,7 +194,7 @@ class Genotypes(SnpBlocks):
 class Alignment(NamedTuple):
     """SNPs of a fit that new people lack, that count the other allele, are of the other strand, have other alleles.
 
-    `unsure` are those whose strand cannot be told (A/T, C/G) where others are of the other strand.
+    `unsure` are those whose strand is ambiguous (A/T, C/G) where others are of the other strand.
     """
 
     absent: int
@@ -229,7 +229,19 @@ def _hashes(numbers: NDArray[np.int64]) -> Floats:
 
 
 def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
-    """Genotypes from whatever holds them: `Genotypes` itself, a frame or a matrix (person, SNP)."""
+    """Genotypes from a frame or a matrix.
+
+    Parameters
+    ----------
+    data : Genotypes, or frame or array-like of shape (n_people, n_snps)
+        Allele counts 0, 1, 2; NaN, null or -1 marks a missing call.
+    samples : sequence of str, optional
+        Names of the people; by default the index of a pandas frame, or 0, 1, …
+
+    Returns
+    -------
+    Genotypes
+    """
     if isinstance(data, Genotypes):
         return data
     frame = as_frame(data)
@@ -252,7 +264,18 @@ def read_genotypes(data: Any, *, samples: Any = None) -> Genotypes:
 def read_bed(path: str | os.PathLike[str], *, threads: int = 1, autosomes: bool = True) -> Genotypes:
     """Genotypes of a PLINK set (`.bed`, `.bim`, `.fam`); needs the extra `genetics`.
 
-    SNPs of sex chromosomes and mitochondria are left out, with a note, unless ``autosomes=False``.
+    Parameters
+    ----------
+    path : path
+        The `.bed` file; its `.bim` and `.fam` are beside it.
+    threads : int, default=1
+        Number of threads.
+    autosomes : bool, default=True
+        Leave out SNPs of sex chromosomes and mitochondria, with a note.
+
+    Returns
+    -------
+    Genotypes
     """
     found = stream_plink(path, threads, autosomes=autosomes)
     (calls,) = found.blocks
@@ -260,7 +283,7 @@ def read_bed(path: str | os.PathLike[str], *, threads: int = 1, autosomes: bool 
 
 
 def frame_calls(data: Any, snps: Names, before: int = 0) -> Calls:
-    """Calls (SNP, person) of a frame with one column a SNP; so many people came `before` these."""
+    """Calls (SNP, person) of a frame with one column per SNP; so many people came `before` these."""
     frame = as_frame(data)
     calls = np.empty((len(snps), len(frame)), np.uint8)  # type: ignore[arg-type]
     for j, name in enumerate(snps.tolist()):
@@ -269,7 +292,7 @@ def frame_calls(data: Any, snps: Names, before: int = 0) -> Calls:
 
 
 def _column_numbers(frame: Any, name: Any, before: int) -> NDArray[Any]:
-    """A column as numbers, NaN in its gaps."""
+    """A column as numbers, NaN where missing."""
     array = column(frame, name)
     if isinstance(frame, ArrowFrame) and array.null_count == 0 and pa.types.is_integer(array.type):
         return np.asarray(array)
@@ -284,13 +307,15 @@ def _naming(name: Any) -> str:
 def _from_matrix(data: Any) -> Calls:
     matrix = np.asarray(data)
     if matrix.ndim != 2:
-        raise DataError(f"found an array of {matrix.ndim} dimensions; give a frame or a matrix (person, SNP)")
+        raise DataError(
+            f"genotypes must be a frame or a matrix (person, SNP), got {matrix.ndim} dimensions; give a matrix"
+        )
     if matrix.dtype.kind not in "iufb":
         try:
             matrix = matrix.astype(np.float64)
         except (TypeError, ValueError):
             raise DataError(
-                f"the matrix holds {matrix.dtype} that are no numbers; genotypes are 0, 1, 2, or NaN where missing"
+                f"genotypes must be numbers, got a matrix of {matrix.dtype}; give 0, 1, 2, or NaN where missing"
             ) from None
     calls = np.empty((matrix.shape[1], matrix.shape[0]), np.uint8)
     size = snps_at_once(len(matrix), 2 * matrix.itemsize + 4)
@@ -312,7 +337,7 @@ def _codes(values: NDArray[Any], name: Any, first: int = 0, before: int = 0) -> 
         value, hint = values[tuple(at)].item(), "" if name is None else f"; {_naming(name)}"
         raise DataError(
             f"SNP {snp!r} holds {value!r} in row {before + int(at[-1]) + 1}; genotypes count alleles: give 0, 1, 2, "
-            f"and -1 or a gap where the call is missing{hint}"
+            f"and -1 or an empty cell where the call is missing{hint}"
         )
     return codes
 
@@ -321,12 +346,12 @@ def person_names(samples: Any, n: int) -> Names:
     listed = samples.to_pylist() if isinstance(samples, pa.Array | pa.ChunkedArray) else list(samples)
     names = np.array([str(name) for name in listed], object)
     if len(names) != n:
-        raise DataError(f"{len(names)} names for {n} people; give one each")
+        raise DataError(f"names of people must be as many as people ({n}), got {len(names)}; give one per person")
     seen: dict[str, int] = {}
     for row, (name, given) in enumerate(zip(names.tolist(), listed, strict=True), start=1):
         if given is None or not name.strip():
             raise DataError(f"the person in row {row} has no name; name everyone, or leave the column of names out")
         if name in seen:
-            raise DataError(f"the person {name!r} stands in rows {seen[name]} and {row}; give everyone another name")
+            raise DataError(f"the person {name!r} is in rows {seen[name]} and {row}; give everyone another name")
         seen[name] = row
     return names

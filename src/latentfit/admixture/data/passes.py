@@ -1,7 +1,7 @@
-"""Passes over genotypes, SNP-major: what is one row a SNP (frequencies, coordinates) stays beside its SNPs.
+"""Passes over genotypes, SNP-major: auxiliary arrays (one row per SNP, e.g. frequencies) stay with their SNPs.
 
 A part is 65,536 SNPs. A function (`SnpWork`) sees the calls of a part in pieces of whole kernel blocks (256 SNPs), one
-after another, with that part's share of what is kept per SNP; it gives sums back, and perhaps one row a SNP. Sums of
+after another, with that part's rows of the auxiliary arrays; it returns sums, and perhaps one row per SNP. Sums of
 blocks are added in order into their part, parts in order, so the pieces may be a whole part (in memory), a few thousand
 SNPs read from a file, or lie on the workers of a cluster (`admixture/data/passes.py`): the same bits.
 """
@@ -28,9 +28,9 @@ KERNEL_SNPS = 256
 """SNPs whose sums a kernel adds in order: a piece is a multiple of them, but for the last."""
 
 Pieces = Iterator[tuple[slice, Calls]]
-"""Where in its part a piece stands, and its calls."""
+"""Position of a piece in its part, and its calls."""
 SnpWork = Callable[..., Found]
-"""work(pieces, beside, *args): `beside` are the part's rows of what is kept per SNP."""
+"""work(pieces, beside, *args): `beside` are the part's rows of the auxiliary arrays."""
 
 
 class SnpPasses:
@@ -74,18 +74,20 @@ class SnpPasses:
 
     # ---------------------------------------------------- the two kernels
 
-    def step(self, shares: Floats, frequencies: Floats, floor: float) -> tuple[float, Floats]:
+    def step(self, proportions: Floats, frequencies: Floats, floor: float) -> tuple[float, Floats]:
         """Log-likelihood, and the frequencies (SNP, population) one Newton step further."""
         if not self.n_snps:
             return 0.0, frequencies
-        found = self.sums(_step_part, shares, floor, self.threads, beside=(frequencies,))
+        found = self.sums(_step_part, proportions, floor, self.threads, beside=(frequencies,))
         assert found.rows is not None
         return float(found.sums[0]), found.rows
 
-    def curvature(self, shares: Floats, frequencies: Floats, *, squares: bool = False) -> tuple[Floats, Floats, Floats]:
+    def curvature(
+        self, proportions: Floats, frequencies: Floats, *, squares: bool = False
+    ) -> tuple[Floats, Floats, Floats]:
         """Value (person,), gradient (person, population) and minus the Hessian (person, population, population)."""
-        (sums,) = self.sums(_curvature_part, shares, squares, self.threads, beside=(frequencies,)).sums
-        return unfold_curvature(sums, *shares.shape)
+        (sums,) = self.sums(_curvature_part, proportions, squares, self.threads, beside=(frequencies,)).sums
+        return unfold_curvature(sums, *proportions.shape)
 
 
 def over_calls(calls: Calls | SnpPasses, n_jobs: int | None = None) -> SnpPasses:
@@ -104,28 +106,30 @@ def snp_passes_for(genotypes: AnyGenotypes, engine: str, n_jobs: int | None) -> 
     return SnpPasses(genotypes, n_jobs)
 
 
-def _step_part(pieces: Pieces, beside: tuple[Floats, ...], shares: Floats, floor: float, threads: int) -> Found:
+def _step_part(pieces: Pieces, beside: tuple[Floats, ...], proportions: Floats, floor: float, threads: int) -> Found:
     value, following = 0.0, np.empty_like(beside[0])
     for rows, calls in pieces:
         value, following[rows] = admixture_step(
-            calls, shares, np.ascontiguousarray(beside[0][rows]), floor=floor, threads=threads, before=value
+            calls, proportions, np.ascontiguousarray(beside[0][rows]), floor=floor, threads=threads, before=value
         )
     return Found((value,), following)
 
 
-def _curvature_part(pieces: Pieces, beside: tuple[Floats, ...], shares: Floats, squares: bool, threads: int) -> Found:
+def _curvature_part(
+    pieces: Pieces, beside: tuple[Floats, ...], proportions: Floats, squares: bool, threads: int
+) -> Found:
     sums: Floats | None = None
     for rows, calls in pieces:
         frequencies = np.ascontiguousarray(beside[0][rows])
-        sums = curvature_sums(calls, shares, frequencies, squares=squares, threads=threads, into=sums)
+        sums = curvature_sums(calls, proportions, frequencies, squares=squares, threads=threads, into=sums)
     return Found((sums,))
 
 
 # -----------------------------------------------------------------------------
 # Passes over genotypes whose parts lie on the workers of a dask cluster: the same bits as `admixture/data/passes.py`.
 #
-# What is kept per SNP travels with the call, since leaps of the climb need it whole: eight bytes a population beside
-# one byte a person, so a small share of what a pass computes on.
+# Auxiliary arrays per SNP travel with the call, since SQUAREM extrapolation needs all of it: eight bytes per population
+# beside one byte per person, so a small fraction of what a pass computes on.
 
 
 class ClusterSnps(SnpPasses):
@@ -139,8 +143,8 @@ class ClusterSnps(SnpPasses):
         self.spans = Spans(engine, range(0, self.n_snps, self.part_snps), _load, bare, size=size)
 
     def sums(self, work: SnpWork, *args: Any, beside: tuple[Floats, ...] = ()) -> Found:
-        shares = [tuple(one[span[0] : span[-1] + self.part_snps] for one in beside) for span in self.spans.parts]
-        found = self.spans.answers(_span_sums, shares, work=work, args=args)
+        auxiliary = [tuple(one[span[0] : span[-1] + self.part_snps] for one in beside) for span in self.spans.parts]
+        found = self.spans.answers(_span_sums, auxiliary, work=work, args=args)
         return add_found(part for span in found for part in span)
 
 
@@ -150,12 +154,12 @@ def _load(begins: list[int], rows: StoredGenotypes, size: tuple[int, int, int]) 
     return [rows.calls_at(begin, min(begin + part, n_snps), n_persons) for begin in begins]
 
 
-def _span_sums(parts: list[Calls], shares: tuple[Floats, ...], work: SnpWork, args: tuple[Any, ...]) -> list[Found]:
+def _span_sums(parts: list[Calls], auxiliary: tuple[Floats, ...], work: SnpWork, args: tuple[Any, ...]) -> list[Found]:
     """On a worker: one sum per part."""
     out, at = [], 0
     with one_blas_thread():
         for calls in parts:
             piece = slice(0, len(calls))
-            out.append(work(iter([(piece, calls)]), tuple(one[at : at + len(calls)] for one in shares), *args))
+            out.append(work(iter([(piece, calls)]), tuple(one[at : at + len(calls)] for one in auxiliary), *args))
             at += len(calls)
     return out

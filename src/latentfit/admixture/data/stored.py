@@ -2,7 +2,7 @@
 
 The file (`engine/flat_file.py`) has the people's and the SNPs' names and the alleles in its header, then one byte a
 call,
-SNP-major. Tables with one row a person are turned on the way, through a file of their own. What is one number a SNP
+SNP-major. Tables with one row per person are transposed through a file of their own. What is one number per SNP
 (counts, frequencies) is held in memory: eight bytes beside as many bytes as there are people.
 """
 
@@ -60,7 +60,7 @@ class StoredGenotypes(SnpBlocks):
         return calls
 
     def take(self, snps: NDArray[Any] | None = None, samples: NDArray[Any] | None = None) -> StoredGenotypes:
-        """Some SNPs and people, in the order asked for, in a file of their own for as long as it is used."""
+        """Some SNPs and people, in the given order, in a file of their own for as long as it is used."""
         at = np.arange(self.n_snps)[slice(None) if snps is None else snps]
         people = np.arange(self.n_samples)[slice(None) if samples is None else samples]
         alleles = None if self.alleles is None else self.alleles[at]
@@ -106,26 +106,26 @@ def store_bed(
     SNPs of sex chromosomes and mitochondria are left out, with a note, unless ``autosomes=False``.
     """
 
-    def told() -> str:
+    def fingerprint() -> str:
         return f"genotypes {FORMAT}\0bed\0{facts_of_plink(path)}\0{'autosomes' if autosomes else 'all'}"
 
-    def write(place: Path, key: str) -> StoredGenotypes:
+    def write(file_path: Path, key: str) -> StoredGenotypes:
         found = stream_plink(path, threads, autosomes=autosomes, at_once=lambda people: snps_at_once(people, 3))
-        return _write(place, key, found.blocks, found.samples, found.snps, found.alleles, found.notes)
+        return _write(file_path, key, found.blocks, found.samples, found.snps, found.alleles, found.notes)
 
-    return keep_rows(cache, told, ENDING, FORMAT, _revived, write)
+    return keep_rows(cache, fingerprint, ENDING, FORMAT, _revived, write)
 
 
 def store_scan(scan: Scan, id_: str | None = None) -> StoredGenotypes:
-    """Files with one row a person and one column a SNP, turned SNP by SNP; the column `id_` names the people."""
+    """Files with one row per person and one column per SNP, transposed; the column `id_` names the people."""
 
-    def told() -> str:
+    def fingerprint() -> str:
         return f"genotypes {FORMAT}\0scan\0{scan.fingerprint()}\0{id_}"
 
-    def write(place: Path, key: str) -> StoredGenotypes:
-        return _write(place, key, *_turned(scan, id_))
+    def write(file_path: Path, key: str) -> StoredGenotypes:
+        return _write(file_path, key, *_turned(scan, id_))
 
-    return keep_rows(scan.cache, told, ENDING, FORMAT, _revived, write)
+    return keep_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
 
 
 # --------------------------------------------------------------------- files

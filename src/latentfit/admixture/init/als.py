@@ -5,7 +5,7 @@ Paper     Cabreros & Storey 2017 (ALStructure): the span of the people's allele 
 Needs     more people and SNPs than populations; populations far enough apart that K − 1 singular values stand out
 Promises  the squared error never rises; proportions are the exact minimum given the frequencies
 Differs   the subspace comes from subspace iteration in blocks of SNPs (theirs: a full decomposition); missing calls
-          are filled from the subspace itself, so they add nothing; the alternation starts at people who stand furthest
+          are filled from the subspace itself, so they add nothing; the alternation starts at the people furthest
           apart (successive projection) instead of at random; a half step of frequencies is a few sweeps of coordinate
           descent from the last, not the minimum
 
@@ -13,7 +13,7 @@ Symbols   paper  here    shape             meaning
           X / 2  x       (SNP, person)     allele counts halved, less each SNP's mean
           V      basis   (person, K)       orthonormal span of the people's frequencies, constant first
                  coords  (SNP, K)          F̂ = coords basisᵀ
-          W      shares  (person, K)       proportions (the paper's W, transposed)
+          W      proportions (person, K)       proportions (the paper's W, transposed)
           H      frequencies  (SNP, K)     allele frequencies (the paper's H, transposed)
 """
 
@@ -34,19 +34,19 @@ from latentfit.core.simplex import simplex_least_squares
 from latentfit.engine.passes import Found
 
 EXTRA = 16
-"""Directions walked beyond those wanted: the more, the faster the subspace settles."""
+"""Directions iterated beyond those wanted: the more, the faster the subspace converges."""
 PASSES = 30
-"""Most passes of the subspace iteration. A few do where populations stand out; where the last one drowns among noise
-directions, a subspace that has not settled led the climb to lower tops on the HapMap panel."""
+"""Most steps of the subspace iteration. A few do where populations stand out; where the last one drowns among noise
+directions, a subspace that has not settled led EM to lower maxima on the HapMap panel."""
 SETTLED = 1e-4
-"""The subspace stands when no direction turned by more than this (radians) in a pass."""
+"""The subspace has converged when no direction turned by more than this (radians) in a step."""
 SWEEPS = 4
 """Sweeps over the populations in a half step of frequencies: from where the last ended, more gain nothing."""
 FILLS = 2
-"""Times a block's missing calls are filled from the subspace: what is left is their share to the third power."""
+"""Times a block's missing calls are filled from the subspace: what is left is their fraction to the third power."""
 
 CALL_BYTES = 10
-"""Bytes a call while a block is centred and its gaps are filled: single precision twice, a code, a gap."""
+"""Bytes per call while a block is centred and its missing calls are filled: single precision twice, a code, a mask."""
 
 
 class Subspace(NamedTuple):
@@ -59,42 +59,44 @@ class Subspace(NamedTuple):
 
 @dataclass(frozen=True)
 class AlternatingFit:
-    """Where the alternation ended."""
+    """Result of the alternation."""
 
     shares: Floats  # (person, K)
     frequencies: Floats  # (SNP, K)
-    squares: list[float]  # squared error after every step, the start first
+    squares: list[float]  # squared error after every step, the initial one first
     converged: bool
 
 
-def alternate(space: Subspace, means: Floats, shares: Floats, *, max_iter: int, tol: float) -> AlternatingFit:
+def alternate(space: Subspace, means: Floats, proportions: Floats, *, max_iter: int, tol: float) -> AlternatingFit:
     """Better frequencies, then the best proportions, until a round gains less than `tol` per person and SNP."""
     basis, coords, _ = space
     cells = len(coords) * len(basis)
-    frequencies = np.repeat(means[:, None], shares.shape[1], axis=1)
-    frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
-    squares = [squares_of(space, shares, frequencies)]
+    frequencies = np.repeat(means[:, None], proportions.shape[1], axis=1)
+    frequencies = _better_frequencies(proportions.T @ proportions, coords @ (basis.T @ proportions), frequencies)
+    squares = [squares_of(space, proportions, frequencies)]
     converged = False
     while len(squares) <= max_iter and not converged:
-        shares = simplex_least_squares(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), shares)
-        frequencies = _better_frequencies(shares.T @ shares, coords @ (basis.T @ shares), frequencies)
-        squares.append(squares_of(space, shares, frequencies))
+        proportions = simplex_least_squares(frequencies.T @ frequencies, basis @ (coords.T @ frequencies), proportions)
+        frequencies = _better_frequencies(proportions.T @ proportions, coords @ (basis.T @ proportions), frequencies)
+        squares.append(squares_of(space, proportions, frequencies))
         converged = bool(tol > 0 and squares[-2] - squares[-1] < tol * cells)
-    return AlternatingFit(shares, frequencies, squares, converged)
+    return AlternatingFit(proportions, frequencies, squares, converged)
 
 
-def squares_of(space: Subspace, shares: Floats, frequencies: Floats) -> float:
+def squares_of(space: Subspace, proportions: Floats, frequencies: Floats) -> float:
     """Squared distance between the subspace's frequencies and what proportions and frequencies make of them."""
     basis, coords, _ = space
-    cross = float(((basis.T @ shares) * (coords.T @ frequencies)).sum())
-    own = float(((frequencies.T @ frequencies) * (shares.T @ shares)).sum())
+    cross = float(((basis.T @ proportions) * (coords.T @ frequencies)).sum())
+    own = float(((frequencies.T @ frequencies) * (proportions.T @ proportions)).sum())
     return float((coords * coords).sum()) - 2 * cross + own
 
 
-def best_frequencies(space: Subspace, shares: Floats, means: Floats) -> Floats:
+def best_frequencies(space: Subspace, proportions: Floats, means: Floats) -> Floats:
     """Frequencies (SNP, K) in [0, 1] of least squares under known proportions."""
-    start = np.repeat(means[:, None], shares.shape[1], axis=1)
-    return _better_frequencies(shares.T @ shares, space.coords @ (space.basis.T @ shares), start, 10 * SWEEPS)
+    start = np.repeat(means[:, None], proportions.shape[1], axis=1)
+    return _better_frequencies(
+        proportions.T @ proportions, space.coords @ (space.basis.T @ proportions), start, 10 * SWEEPS
+    )
 
 
 def _better_frequencies(H: Floats, right: Floats, start: Floats, sweeps: int = SWEEPS) -> Floats:
@@ -134,7 +136,7 @@ def leading_subspace(calls: Calls | SnpPasses, means: Floats, n_populations: int
 def unfilled_spectrum(calls: Calls | SnpPasses, means: Floats, n_populations: int) -> Floats:
     """Singular values in which the last direction wanted, and those after it, have no part in filling missing calls.
 
-    A direction that fills missing calls with itself stands above the noise whether it is there or not: with one call in
+    A direction that fills missing calls with itself exceeds the noise whether it exists or not: with one call in
     twenty missing every number of populations was seen.
     """
     passes = over_calls(calls)
@@ -189,11 +191,11 @@ def centred_blocks(calls: Calls, means: Floats, leading: Floats) -> Iterator[tup
         x = codes.astype(np.float32)
         x *= 0.5
         x -= means[rows, None].astype(np.float32)
-        gaps = codes == MISSING
-        if gaps.any():
-            x[gaps] = 0.0
+        missing = codes == MISSING
+        if missing.any():
+            x[missing] = 0.0
             for _ in range(FILLS):
-                x[gaps] = ((x @ span) @ span.T)[gaps]
+                x[missing] = ((x @ span) @ span.T)[missing]
         yield rows, x
 
 
@@ -201,7 +203,7 @@ def centred_blocks(calls: Calls, means: Floats, leading: Floats) -> Iterator[tup
 
 
 def far_people(space: Subspace) -> list[int]:
-    """K people who stand far apart: each is the furthest from the span of those before (successive projection)."""
+    """K people far apart: each is the furthest from the span of those before (successive projection)."""
     points = _points(space)
     chosen = [int(_lengths(points - points.mean(axis=0)).argmax())]
     left = points - points[chosen[0]]
@@ -225,12 +227,12 @@ def drawn_people(space: Subspace, rng: np.random.Generator) -> list[int]:
     return chosen
 
 
-def shares_under(space: Subspace, people: list[int]) -> Floats:
+def proportions_under(space: Subspace, people: list[int]) -> Floats:
     """Everyone's proportions (person, K) if these people were the pure ones."""
     points = _points(space)
-    corners = points[people]
+    anchors = points[people]
     even = np.full((len(points), len(people)), 1 / len(people))
-    return simplex_least_squares(corners @ corners.T, points @ corners.T, even)
+    return simplex_least_squares(anchors @ anchors.T, points @ anchors.T, even)
 
 
 def _points(space: Subspace) -> Floats:

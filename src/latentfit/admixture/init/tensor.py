@@ -15,7 +15,7 @@ Symbols   paper  here     shape          meaning
           X      x        (SNP, person)  allele counts halved: SNPs are the samples, people the features
           K, 𝓦   moments  (m, d), (d, d, d)
           V      y        (c, d)         candidates in whitened coordinates, v = K y
-          W      shares   (person, d)    (V†)ᵀ, onto the simplex
+          W      proportions (person, d)    (V†)ᵀ, onto the simplex
           H      frequencies  (SNP, d)
 """
 
@@ -43,7 +43,7 @@ SAMPLE = 2_000
 SWAP_STARTS = 4
 """Sets that swaps begin from: the candidates of least residual, then drawn ones."""
 MOST_CANDIDATES = 60
-"""Candidates kept, those of least residual: more are copies of one another under noise."""
+"""Candidates kept, those of least residual: more are near-duplicates of one another under noise."""
 FLOOR = 1e-3
 """Frequencies judged stay off 0 and 1, so that one surprise does not outweigh a thousand calls."""
 
@@ -78,19 +78,19 @@ def factor_admixture_tensor(
     judging = passes.first(len(few))
     sample = Subspace(space.basis, space.coords[few], space.spectrum)
 
-    def shares_of(chosen: NDArray[np.intp]) -> Floats:
+    def proportions_of(chosen: NDArray[np.intp]) -> Floats:
         W = np.linalg.pinv(moments.K @ y[chosen].T).T  # (person, d) = (V†)ᵀ
         even = np.full(W.shape, 1 / d)
         return simplex_least_squares(np.eye(d), np.clip(W, -10, 10), even)
 
     def value(chosen: NDArray[np.intp]) -> float:
-        shares = shares_of(chosen)
-        frequencies = np.clip(best_frequencies(sample, shares, means[few]), FLOOR, 1 - FLOOR)
-        return float(admixture_curvature(judging, shares, frequencies)[0].sum())
+        proportions = proportions_of(chosen)
+        frequencies = np.clip(best_frequencies(sample, proportions, means[few]), FLOOR, 1 - FLOOR)
+        return float(admixture_curvature(judging, proportions, frequencies)[0].sum())
 
     chosen = choose_subset(len(y), d, value, lambda order: choose_all(y, order), rng)
-    shares = shares_of(chosen)
-    return shares, best_frequencies(space, shares, means), len(y)
+    proportions = proportions_of(chosen)
+    return proportions, best_frequencies(space, proportions, means), len(y)
 
 
 def choose_subset(

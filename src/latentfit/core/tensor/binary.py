@@ -49,17 +49,17 @@ Search = Literal["auto", "newton", "power"]
 Filter = Literal["ks", "rounding", "exact"]
 
 NEWTON_STARTS = 100
-"""Newton starts per switch: ten times what it took to meet every reachable vector once."""
+"""Starting points of Newton's method per switch: ten times what it took to meet every reachable vector once."""
 LM_STARTS = 2_000
-"""Levenberg–Marquardt starts; the rarest true vector was met by one start in a thousand at d = 8."""
+"""Starting points of Levenberg–Marquardt; one in a thousand reached the rarest true vector at d = 8."""
 POWER_STARTS = 30
-"""Power starts per switch and direction."""
+"""Starting points of the power method per switch and direction."""
 SCORE_ROWS = (4_000, 50_000)
 """Rows that score all candidates, and the best of them."""
 SECOND_STAGE = 8
 """Candidates per switch that are scored again on many rows."""
 OUTSIDE = 0.3
-"""A candidate must have this share of its length outside the span of those chosen before."""
+"""A candidate must have this fraction of its length outside the span of those chosen before."""
 EXACT = 1e-5
 """Without noise a true vector's values are this near to 0 or 1; the next-best ones are off by a tenth or more."""
 KS_NULL = 1.63
@@ -80,7 +80,7 @@ class Candidates:
 
     @property
     def y(self) -> Floats:
-        """Chosen vectors in whitened coordinates (d, d), one a row."""
+        """Chosen vectors in whitened coordinates (d, d), one per row."""
         return self.pairs.y[self.chosen]
 
 
@@ -121,7 +121,7 @@ def find_candidates(
 
 
 def _power_points(T: Floats, rng: np.random.Generator) -> Floats:
-    """Power-stable pairs of both signs, polished by Newton."""
+    """Power-stable pairs of both signs, refined by Newton steps."""
     d = T.shape[0]
     ends = np.concatenate([shifted_power(T, sphere(POWER_STARTS * d, d, rng), way) for way in (1, -1)])
     points, found = newton(T, ends)
@@ -149,10 +149,10 @@ def score(Z: Floats, y: Floats, spread: Floats, filter_: Filter) -> Floats:
     return out
 
 
-def _kolmogorov_smirnov(t: Floats, share: Floats, spread: Floats) -> Floats:
+def _kolmogorov_smirnov(t: Floats, probability: Floats, spread: Floats) -> Floats:
     """Δ_n (30): largest distance between the empirical distribution of t (r, c) and the two-Gaussian one (29)."""
     t = np.sort(t, axis=0)
-    on = np.clip(share, 0.0, 1.0)  # 1/λ²; sampling error may push it above one
+    on = np.clip(probability, 0.0, 1.0)  # 1/λ²; sampling error may push it above one
     width = np.maximum(spread, 1e-12)
     G = (1 - on) * ndtr(t / width) + on * ndtr((t - 1) / width)
     rank = np.arange(len(t))[:, None] / len(t)
@@ -224,7 +224,7 @@ def exclusive_pairs(T: Floats, pairs: Eigenpairs, tolerance: float) -> NDArray[n
     """The d negative-definite pairs when they are all of the tensor: at most one switch is on at a time.
 
     Then 𝓣 = Σ λ_i u_i ⊗ u_i ⊗ u_i with orthogonal u_i (Section 4), every sum of switches is binary too, and scores
-    cannot tell which are the true ones: the negative-definite pairs are.
+    do not show which are the true ones: the negative-definite pairs are.
     """
     d = T.shape[0]
     at = np.flatnonzero((pairs.definite == -1) & (pairs.residual < 1e3 * CONVERGED * np.linalg.norm(T)))

@@ -1,11 +1,11 @@
-"""Eigenpairs of a symmetric tensor: 𝓣(I, u, u) = λu with ‖u‖ = 1, many starts at once.
+"""Eigenpairs of a symmetric tensor: 𝓣(I, u, u) = λu with ‖u‖ = 1, many starting points at once.
 
 Papers    Jaffe, Weiss & Nadler, "Newton correction methods for computing real eigenpairs of symmetric tensors" (2017):
           orthogonal Newton correction; Kolda & Mayo, "Shifted power method for computing tensor eigenpairs" (2011) and
           its adaptive shift (2014); definitions 1–3 of the tensor eigenpair paper (ICML 2018)
 Needs     a tensor of moderate size (d up to about 20)
 Promises  Newton converges quadratically to every Newton-stable pair (𝒥_p(u) of full rank) from close by; the power
-          method to power-stable ones (𝒥_p definite). Of all pairs neither finds certainly more than the starts reach.
+          method to power-stable ones (𝒥_p definite). Neither certainly finds all pairs.
 Differs   beside Newton, Levenberg–Marquardt on 𝓣(I, y, y) = y, y = u/λ: a pair that sampling error has pushed into the
           complex plane leaves a point of least residual there, and that point is kept. Homotopy continuation
           (Chen, Han & Zhou 2016) is not built.
@@ -32,7 +32,7 @@ SAME, SAME_ROOT = 1e-3, 1e-5
 ROOT = 1e-10
 """Residual below which a point is a pair, not only near one."""
 NEWTON_STEPS, LM_STEPS, POWER_STEPS = 60, 60, 500
-"""Steps from a start at most: near a pair Newton doubles its digits in each, a power step gains a constant factor."""
+"""Steps per starting point at most: near a pair each Newton step doubles the digits, a power step gains a factor."""
 SHORTEST, LONGEST = 0.1, 1.15
 """‖y‖ = 1/λ = √p of points kept: a switch on in 1 % of the rows at least, and 1 with room for sampling error."""
 FEWEST_ROWS = 50
@@ -149,7 +149,7 @@ def _solve(A: Floats, b: Floats) -> Floats:
 
 
 def levenberg_marquardt(T: Floats, starts: Floats) -> Floats:
-    """Points (s, d) of least ‖𝓣(I, y, y) − y‖ near the starts; where it vanishes they solve (35) (Lemma 6)."""
+    """Points (s, d) of least ‖𝓣(I, y, y) − y‖ near the starting points; where it vanishes they solve (35) (Lemma 6)."""
     s, d = starts.shape
     y, damping = starts.copy(), np.full(s, 1e-2)
     residual = contract(T, y) - y
@@ -191,7 +191,7 @@ def shifted_power(T: Floats, starts: Floats, direction: int) -> Floats:
         now = u[active]
         A = slices(T, now)
         low = np.linalg.eigvalsh(direction * A)[:, 0]
-        shift = np.maximum(0.0, floor - 2 * low)  # makes the function convex here: every step climbs
+        shift = np.maximum(0.0, floor - 2 * low)  # makes the function convex here: every step ascends
         moved = direction * (A @ now[:, :, None])[:, :, 0] + shift[:, None] * now
         moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-300)
         u[active] = moved

@@ -40,11 +40,11 @@ from latentfit.core.tensor.whitened import Spectrum, Whitening, project, spectru
 from latentfit.engine.passes import RowPasses
 
 TRACY_WIDOM = {0.001: 3.2724, 0.005: 2.4224, 0.01: 2.0234, 0.05: 0.9793}
-"""Upper quantiles of the Tracy–Widom law for real data, by level."""
+"""Upper quantiles of the Tracy–Widom distribution for real data, by level."""
 ALPHA = 0.005
 """Level of the test that counts switches."""
 NOISE_FREE = 1e-12
-"""Eigenvalues below this share of the largest are rounding: such data has no noise, and a rank instead."""
+"""Eigenvalues below this fraction of the largest are rounding: such data has no noise, and a rank instead."""
 SELF_CONSISTENT_STEPS = 50
 """Steps of the noise estimate; it settles in about five."""
 
@@ -112,23 +112,24 @@ def noise_variance(values: Floats, n: int, m: int, k: int) -> float:
 
 
 # -----------------------------------------------------------------------------
-# The spectral start of hidden switches, from rows to parameters.
+# The spectral initialisation of binary latent factors, from rows to parameters.
 #
 # Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018, "Learning Binary Latent Variable Models: A Tensor Eigenpair
-#           Approach", the walk of Algorithm 1, and of Algorithm 2 without noise; shares of rows by Lemma 1
+#           Approach", the steps of Algorithm 1, and of Algorithm 2 without noise; probabilities by Lemma 1
 # Needs     what `core/tensor/binary.py` needs; d, or a number to choose it below
 # Promises  what `core/tensor/binary.py` promises (Theorems 1 and 2 of the paper)
-# Differs   without noise the search is repeated with more starts while exact vectors are missing; switches that exclude
-#           one another are recognised by their orthogonal tensor; where candidates run out orthogonal directions fill
-# up #
+# Differs   without noise the search is repeated with more starting points while exact vectors are missing; switches
+#           that exclude one another are recognised by their orthogonal tensor; where candidates run out, orthogonal
+#           directions complete them
+#
 # Symbols   paper   here        shape       meaning
 #           W       W           (d, m)      weights
-#           p_i     share       (d,)        1/λ², how often a switch is on
+#           p_i     probability (d,)        1/λ², how often a switch is on
 #           K, 𝓦    whitening.K, T          (m, d), (d, d, d)
 #           U*      chosen      (d,)        which candidates were taken, (15)
 
 ROUNDS = 6
-"""Searches at most, each with more starts, while exact vectors are missing in data without noise."""
+"""Searches at most, each with more starting points, while exact vectors are missing in data without noise."""
 PASSING = 1.25
 """Kolmogorov–Smirnov scores of estimated true vectors stay below so many times the null level."""
 AS_GOOD = 1.5
@@ -138,11 +139,11 @@ EXCLUSIVE = 3.0
 
 
 @dataclass(frozen=True)
-class SpectralStart:
-    """What the moments say: weights (d, m), shares of rows 1/λ² (d,) by Lemma 1, σ², and the way there."""
+class SpectralInit:
+    """What the moments say: weights (d, m), P(switch on) = 1/λ² (d,) by Lemma 1, σ², and how they were found."""
 
     W: Floats
-    share: Floats
+    probability: Floats
     sigma2: float
     noise_free: bool
     exclusive: bool
@@ -152,7 +153,7 @@ class SpectralStart:
     notes: tuple[str, ...] = ()
 
 
-def spectral_start(
+def spectral_init(
     X: Floats | RowPasses,
     d: int,
     *,
@@ -162,7 +163,7 @@ def spectral_start(
     split: bool = False,
     rng: np.random.Generator | int | None = None,
     spectrum_: Spectrum | None = None,
-) -> SpectralStart:
+) -> SpectralInit:
     """Weights of d switches from rows X (n, m); σ is estimated when not given (0: none).
 
     `split` uses the first half of the rows (by hash) for moments and the other for scores, and needs them in memory.
@@ -171,10 +172,10 @@ def spectral_start(
     rng = np.random.default_rng(rng)
     rows = X if isinstance(X, RowPasses) else _hashed(X, rng.permutation(len(X)).astype(np.uint64))
     for_moments, to_score = _halves(rows.whole(), rows.hashes) if split else (rows, rows)
-    seen = spectrum(for_moments) if split or spectrum_ is None else spectrum_
-    sigma2 = sigma**2 if sigma is not None else estimate_noise(seen, d)
+    eigen = spectrum(for_moments) if split or spectrum_ is None else spectrum_
+    sigma2 = sigma**2 if sigma is not None else estimate_noise(eigen, d)
     noise_free = sigma2 == 0.0 and d < min(rows.n_rows, rows.n_features)
-    whitening = whiten(seen, d, sigma2)
+    whitening = whiten(eigen, d, sigma2)
     T = whitened_tensor(for_moments, whitening)
     many, keys = to_score.sample(SCORE_ROWS[1], project, whitening.K)
     filter_ = filter_ or ("exact" if noise_free else "ks" if sigma2 > 0 else "rounding")
@@ -190,10 +191,10 @@ def spectral_start(
     assert found is not None
     y, notes = complete(found.y, d)
     if exclusive:
-        notes.append("started from the negative-definite eigenpairs, as if at most one switch were on at a time")
-    share = np.clip((y**2).sum(axis=1), 0.0, 1.0)  # 1/λ²
-    return SpectralStart(
-        weights_of(y, whitening), share, sigma2, noise_free, exclusive, whitening, found, seen, tuple(notes)
+        notes.append("initialised from the negative-definite eigenpairs, as if at most one switch were on at a time")
+    probability = np.clip((y**2).sum(axis=1), 0.0, 1.0)  # 1/λ²
+    return SpectralInit(
+        weights_of(y, whitening), probability, sigma2, noise_free, exclusive, whitening, found, eigen, tuple(notes)
     )
 
 
@@ -213,7 +214,7 @@ def pick(
 ) -> tuple[NDArray[np.intp], bool]:
     """Which of the scored candidates are the switches (15), and whether they exclude one another.
 
-    `passing` is a score that true switches keep below.
+    `passing` is a score that true switches stay below.
     """
     d = T.shape[0]
     order = np.arange(len(pairs))
@@ -235,18 +236,18 @@ def complete(y: Floats, d: int) -> tuple[Floats, list[str]]:
         return y, []
     _, values, right = np.linalg.svd(y, full_matrices=True)
     rank = int((values > 1e-6).sum())
-    kept = y if rank == len(y) else right[:rank] * 0.6
-    filled = np.concatenate([kept, 0.6 * right[rank:]])[:d]
+    independent = y if rank == len(y) else right[:rank] * 0.6
+    filled = np.concatenate([independent, 0.6 * right[rank:]])[:d]
     return filled, [f"the tensor gave {rank} independent vectors of {d}; the others were filled in for EM to move"]
 
 
-def estimate_noise(seen: Spectrum, d: int) -> float:
+def estimate_noise(eigen: Spectrum, d: int) -> float:
     """σ² given d; 0 when the rank says that there is none, or no feature is left to see it in."""
-    if d < min(seen.n, seen.m) and numerical_rank(seen.values) <= d:
+    if d < min(eigen.n, eigen.m) and numerical_rank(eigen.values) <= d:
         return 0.0
-    return noise_variance(seen.values, seen.n, seen.m, d)
+    return noise_variance(eigen.values, eigen.n, eigen.m, d)
 
 
-def estimate_number(seen: Spectrum, most: int, sigma: float | None = None) -> SwitchCount:
+def estimate_n_switches(eigen: Spectrum, most: int, sigma: float | None = None) -> SwitchCount:
     """d and σ² by Kritchman & Nadler's test; σ may be known."""
-    return count_switches(seen.values, seen.n, seen.m, most=most, sigma2=None if sigma is None else sigma**2)
+    return count_switches(eigen.values, eigen.n, eigen.m, most=most, sigma2=None if sigma is None else sigma**2)

@@ -182,12 +182,12 @@ def project(X: Floats, K: Floats) -> Floats:
 
 
 def whitened_tensor(X: Floats | RowPasses, whitening: Whitening) -> Floats:
-    """𝓦_σ (19) of rows X (n, m): the third moment of their projections without the noise's share (17)."""
+    """𝓦_σ (19) of rows X (n, m): the third moment of their projections without the noise's contribution (17)."""
     return without_noise(third_moment(X, whitening.K), whitening)
 
 
 def without_noise(third: Floats, whitening: Whitening) -> Floats:
-    """𝓦_σ (19): a third moment in whitened coordinates less the noise's share (17)."""
+    """𝓦_σ (19): a third moment in whitened coordinates less the noise's contribution (17)."""
     noise = whitening.sigma2 * (whitening.K.T @ whitening.K)  # Σ_i σ² Kᵀe_i ⊗ Kᵀe_i
     mean = whitening.mean
     one = mean[:, None, None] * noise  # Kᵀμ ⊗ KᵀK, and its two turns

@@ -30,13 +30,13 @@ from latentfit.factors.em.missing import expected_pairs, split_missing
 from latentfit.factors.em.steps import SwitchParams
 
 MOST_MISSING = 0.3
-"""Share of missing cells up to which the checks on completed rows say something."""
+"""Fraction of missing cells up to which the checks on completed rows say something."""
 FEWEST_CELLS = 5.0
 """Rows that a weight needs: they show its feature while its switch is on, apart from the other switches."""
 FEWEST_ROWS = 20.0
 """Rows in which two switches, or two groups of features, should be seen together."""
 SEEN = 0.5
-"""Share of a switch's squared weights that a row must show to say whether it is on, beside small ones elsewhere."""
+"""Fraction of a switch's squared weights that a row must show to say whether it is on, beside small ones elsewhere."""
 SHOWN = 5
 """Names a sentence lists at most."""
 
@@ -55,7 +55,7 @@ class ObservedCounts:
 
     @property
     def rows_on(self) -> Floats:
-        """Expected rows (d,) that show a switch on: each counts by the share of the switch that it shows."""
+        """Expected rows (d,) that show a switch on: each counts by the fraction of the switch that it shows."""
         return np.asarray((self.share * self.on).sum(axis=1))
 
     @property

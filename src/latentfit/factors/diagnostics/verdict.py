@@ -1,15 +1,15 @@
-"""Can the hidden switches be trusted? The verdict, with the numbers behind it.
+"""Can the fitted binary latent factors (switches) be trusted? The verdict, with the numbers behind it.
 
-`not identifiable` when another set of switches explains the rows as well (`switch_rivals`): a switch that is always on,
+`not identifiable` when another set of switches explains the rows as well (below): a switch that is always on,
 switches that exclude one another, one that implies another. `caution` when a switch's eigenpair is degenerate (it is on
 in half of the rows, whatever the others do), when its eigenvalue does not rise above the noise, when its values are not
 two bumps, when half of the rows give another answer, when few rows hold a switch, or when EM was cut short.
 
 Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018: conditions (I), (II), (27) and (31) on the estimated P(h) with its
           moments (8), Lemma 2; Kolmogorov–Smirnov scores (29)–(30) of the chosen candidates
-Needs     fitted switches, the rows they were fitted to, the spectral start
+Needs     fitted switches, the rows they were fitted to, the spectral initialisation
 Promises  a switch whose conditions fail is named; simulated cases hold the verdicts (tests/factors)
-Differs   conditions are stated of the truth; here they are asked of the fit, and of fits of two halves of the rows
+Differs   conditions are stated of the truth; here they are checked on the fit, and on fits of two halves of the rows
 
 Symbols   paper   here             shape        meaning
           C, 𝒞    C, third         (d, d)       E[h ⊗ h]; 𝒞(I, I, e_i)
@@ -32,20 +32,27 @@ from latentfit.core.kernels import Floats
 from latentfit.core.matrix import hash_rows
 from latentfit.core.sampling import lower_half
 from latentfit.core.tensor.binary import KS_NULL, SCORE_ROWS, sampled, score
-from latentfit.core.tensor.init import ALPHA, SpectralStart, spectral_start, threshold
+from latentfit.core.tensor.init import ALPHA, SpectralInit, spectral_init, threshold
 from latentfit.core.tensor.whitened import Spectrum, second_moments
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.engine.passes import RowPasses
 from latentfit.factors.diagnostics.cells import FEWEST_ROWS, count_observed, examine_cells
 from latentfit.factors.em.missing import refine_observed
-from latentfit.factors.em.states import pair_totals, states
-from latentfit.factors.em.steps import SwitchParams, SwitchSteps, SwitchSums, first_params, plane_steps, way_to_sum
+from latentfit.factors.em.states import pair_moments, states
+from latentfit.factors.em.steps import (
+    SwitchParams,
+    SwitchStatistics,
+    SwitchSteps,
+    initial_params,
+    plane_steps,
+    way_to_sum,
+)
 from latentfit.factors.init.missing import fill_rows
 from latentfit.factors.init.observed_count import MOST_TESTED, observed_values
 from latentfit.factors.init.unequal_noise import unequal_noise
 
 RESOLVED = 1e-10
-"""Share of the squares that must change from row to row: below it float64 sums of squares hold mostly rounding."""
+"""Fraction of the squares that must change from row to row: below it float64 sums of squares hold mostly rounding."""
 EXAMINED = 12
 """Conditions on P(h) are looked at up to so many switches."""
 TEST_ROWS = 20_000
@@ -59,26 +66,26 @@ UNSTABLE = 0.4
 """Relative change of a switch's weights between all rows and half of them."""
 KS_LIMIT, KS_EFFECT = 2.2, 0.02
 """√n Δ_n of a fitted switch beyond chance (true ones pass 1.95 once in a thousand), and the Δ_n that matters."""
-HALF_PASSES = 60
-"""EM passes over half of the rows at most: one fit begins at the answer, one at its own moments."""
+HALF_ITERATIONS = 60
+"""EM iterations over half of the rows at most: one fit begins at the answer, one at its own moments."""
 MOST_REJECTED = 200
-"""Scores of rejected candidates that are told, the best first: a picture shows no more."""
+"""Scores of rejected candidates that are reported, the best first: a plot shows no more."""
 MOST_FEATURES = 200
 """Features up to which unequal noise is looked for: it takes some tens of decompositions."""
 UNEQUAL = 1.5
-"""Ratio of the largest to the smallest noise of a feature that is worth a word."""
+"""Ratio of the largest to the smallest noise of a feature that is reported."""
 NEAR = 1.02
 """A further eigenvalue this much above its noise threshold means one switch more."""
 OBSERVED_ALPHA = 0.05
-"""Level at which the observed cells are asked for a further switch where values are missing, which may hide it: among
+"""Level at which the observed cells are tested for a further switch where values are missing, which may hide it: among
 trusted fits of a few hundred rows it found half of those with too few switches, and one in twelve of the others."""
 
 
 def examine_switches(
     X: RowPasses,
     params: SwitchParams,
-    start: SpectralStart | None,
-    seen: Spectrum,
+    start: SpectralInit | None,
+    eigen: Spectrum,
     *,
     converged: bool,
     seed: int = 0,
@@ -93,7 +100,7 @@ def examine_switches(
     NaN where X holds draws from the fitted model.
     """
     examiner = Examiner()
-    n, on = X.n_rows, switch_shares(params)
+    n, on = X.n_rows, on_probabilities(params)
     examiner.quantities |= {
         "n_rows": n,
         "n_switches": params.d,
@@ -107,7 +114,7 @@ def examine_switches(
         counts = count_observed(missing, params)
         _examine_rows(examiner, on, n, np.where(on < 0.5, counts.rows_on, counts.rows_off))
         examine_cells(examiner, counts, X.rows.names)
-    _examine_eigenvalues(examiner, seen, params.d, noise, last, missing, seed)
+    _examine_eigenvalues(examiner, eigen, params.d, noise, last, missing, seed)
     if start is not None:
         _examine_candidates(examiner, start)
     many, hashes = X.sample(SCORE_ROWS[1])
@@ -129,9 +136,9 @@ def examine_switches(
     return examiner.conclude()
 
 
-def switch_shares(params: SwitchParams) -> Floats:
+def on_probabilities(params: SwitchParams) -> Floats:
     """P(switch on) (d,)."""
-    return np.asarray(np.diag(pair_totals(np.exp(params.log_prior), params.d)))
+    return np.asarray(np.diag(pair_moments(np.exp(params.log_prior), params.d)))
 
 
 # ------------------------------------------------------------------- data
@@ -152,31 +159,31 @@ def _examine_rows(examiner: Examiner, on: Floats, n: int, fewest: Floats | None 
 
 
 def _examine_eigenvalues(
-    examiner: Examiner, seen: Spectrum, d: int, noise: float | None = None, known: tuple[float, float] | None = None,
+    examiner: Examiner, eigen: Spectrum, d: int, noise: float | None = None, known: tuple[float, float] | None = None,
     missing: Floats | None = None, seed: int = 0,
 ) -> None:  # fmt: skip
     """Does every eigenvalue that was taken rise above the noise, and does none that was left?
 
-    Where values are missing the observed cells are asked: rows completed by the fitted model agree with it.
+    Where values are missing the observed cells are tested: rows completed by the fitted model agree with it.
     """
     sigma2 = None if noise is None else noise**2
-    if seen.squares - float(seen.mean @ seen.mean) < RESOLVED * seen.squares:
+    if eigen.squares - float(eigen.mean @ eigen.mean) < RESOLVED * eigen.squares:
         examiner.doubt(
             "caution",
             "The features lie so far from 0 beside their spread that rounding hides what changes in them; subtract a "
             "constant from each feature first.",
         )
-    if d >= min(seen.n, seen.m):
+    if d >= min(eigen.n, eigen.m):
         examiner.doubt(
             "caution",
-            f"{d} switches use all {min(seen.n, seen.m)} dimensions of the data, so noise cannot be seen apart from "
+            f"{d} switches use all {min(eigen.n, eigen.m)} dimensions of the data, so noise cannot be seen apart from "
             "them; bring more features or rows, or ask for fewer switches.",
         )
         return
-    tested = missing is not None and seen.m <= MOST_TESTED
+    tested = missing is not None and eigen.m <= MOST_TESTED
     if missing is not None and tested:
         known = observed_values(missing, d - 1, seed).compared(ALPHA, noise)
-    last, limit = known or (float(seen.values[d - 1]), threshold(seen.values, seen.n, seen.m, d, ALPHA, sigma2))
+    last, limit = known or (float(eigen.values[d - 1]), threshold(eigen.values, eigen.n, eigen.m, d, ALPHA, sigma2))
     examiner.quantities |= {"smallest_eigenvalue": last, "noise_threshold": limit}
     if last <= limit:
         examiner.doubt(
@@ -184,14 +191,14 @@ def _examine_eigenvalues(
             f"Eigenvalue {d}, {last:.3g}, does not rise above what noise alone makes, {limit:.3g}: the data show "
             "fewer switches; ask for fewer or bring more rows.",
         )
-    if d + 1 < min(seen.n, seen.m):
-        further, beyond = float(seen.values[d]), threshold(seen.values, seen.n, seen.m, d + 1, 0.001, sigma2)
+    if d + 1 < min(eigen.n, eigen.m):
+        further, beyond = float(eigen.values[d]), threshold(eigen.values, eigen.n, eigen.m, d + 1, 0.001, sigma2)
         near = NEAR
         if missing is not None and tested:
             further, beyond = observed_values(missing, d, seed).compared(OBSERVED_ALPHA, noise)
             near = 1.0
         examiner.quantities["next_eigenvalue_over_threshold"] = further / max(beyond, 1e-300)
-        if further > near * beyond > 1e-12 * seen.values[0]:
+        if further > near * beyond > 1e-12 * eigen.values[0]:
             examiner.doubt(
                 "caution",
                 f"A further eigenvalue, {further:.3g}, rises above what noise alone makes, {beyond:.3g}: there "
@@ -199,7 +206,7 @@ def _examine_eigenvalues(
             )
 
 
-def _examine_candidates(examiner: Examiner, start: SpectralStart) -> None:
+def _examine_candidates(examiner: Examiner, start: SpectralInit) -> None:
     """What the search chose, and how far the next candidate was."""
     found = start.candidates
     chosen, rest = found.scores[found.chosen], np.delete(found.scores, found.chosen)
@@ -221,7 +228,7 @@ def _examine_bumps(examiner: Examiner, rows: Floats, params: SwitchParams, on: F
     spread = params.spread
     if float(spread.max()) < 1e-4:  # without noise values are 0 and 1, and a distribution has no shape to test
         return False
-    y = np.eye(params.d) * np.sqrt(np.clip(on, 0, 1))  # `score` reads the share of rows off the length
+    y = np.eye(params.d) * np.sqrt(np.clip(on, 0, 1))  # `score` reads the fraction of rows off the length
     scaled = score(unmixed / np.sqrt(np.maximum(on, 1e-12)), y, spread, "ks")
     examiner.quantities["fitted_scores"] = scaled.tolist()
     worst = int(scaled.argmax())
@@ -265,7 +272,7 @@ def condition_two(params: SwitchParams) -> tuple[Floats, Floats, list[int]]:
     """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)
-    C = pair_totals(P, d)
+    C = pair_moments(P, d)
     values, vectors = np.linalg.eigh(C)
     root = vectors / np.sqrt(np.maximum(values, 1e-12))  # C^-½ up to a rotation
     smallest, largest, sign = np.ones(d), np.ones(d), [-1] * d
@@ -285,11 +292,11 @@ def _examine_conditions(examiner: Examiner, params: SwitchParams, n: int) -> Non
     examiner.quantities |= {
         "condition_two": smallest.tolist(), "condition_two_largest": largest.tolist(), "definite": sign
     }  # fmt: skip
-    C = pair_totals(np.exp(params.log_prior), params.d)
+    C = pair_moments(np.exp(params.log_prior), params.d)
     p = np.diag(C)
     deviation = np.sqrt(np.maximum(p * (1 - p), 1e-12))
     correlation = np.abs((C - np.outer(p, p)) / np.outer(deviation, deviation)) - np.eye(params.d)
-    room = 1 / np.sqrt(n)  # two standard errors of a share
+    room = 1 / np.sqrt(n)  # two standard errors of a proportion
     unseen = (np.abs(p - 0.5) < EVEN + room) & (correlation.max(axis=1) < max(APART, 2 * room))
     for i in np.flatnonzero(unseen).tolist() if params.d > 2 else []:
         examiner.doubt(
@@ -314,10 +321,10 @@ def _examine_rivals(
     ]
     if not standing:
         return
-    examiner.doubt("not identifiable", _tell_rival(standing, on))
+    examiner.doubt("not identifiable", _report_rival(standing, on))
 
 
-def _tell_rival(standing: list[Rival], on: Floats) -> str:
+def _report_rival(standing: list[Rival], on: Floats) -> str:
     always = np.flatnonzero(on > ALWAYS)
     pairs = {rival.u for rival in standing if sorted(rival.u)[-2:] == [1, 1] and sum(map(abs, rival.u)) == 2}
     d = len(on)
@@ -365,17 +372,17 @@ def _examine_halves(
 
 
 def _fit_half(half: Floats, params: SwitchParams, seed: int, noise: float | None = None) -> Floats:
-    """The likelier of two fits: from the answer, and from a spectral start of its own."""
+    """The likelier of two fits: from the answer, and from its own spectral initialisation."""
     if np.isnan(half).any():
         return _fit_observed_half(half, params, seed, noise)
-    own = spectral_start(half, params.d, sigma=noise, rng=seed)
-    starts = [replace(params, centres=None), first_params(own.W, own.share, own.sigma2)]
+    own = spectral_init(half, params.d, sigma=noise, rng=seed)
+    starts = [replace(params, centres=None), initial_params(own.W, own.probability, own.sigma2)]
     best: tuple[float, Floats] | None = None
     for start in starts:
         basis = np.linalg.qr(start.W.T)[0]
         steps = plane_steps(half, basis, way_to_sum(start), noise)
         inside = replace(start, W=start.W @ basis, sigma2=steps.variance(start.sigma2))
-        fit = em(steps, inside, max_iter=HALF_PASSES, tol=1e-7, accelerate=True)
+        fit = em(steps, inside, max_iter=HALF_ITERATIONS, tol=1e-7, accelerate=True)
         if best is None or fit.log_likelihood > best[0]:
             best = fit.log_likelihood, fit.params.W @ basis.T
     assert best is not None
@@ -385,9 +392,9 @@ def _fit_half(half: Floats, params: SwitchParams, seed: int, noise: float | None
 def _fit_observed_half(half: Floats, params: SwitchParams, seed: int, noise: float | None) -> Floats:
     """The same on the observed cells; moments need complete rows, which a Gaussian model of this half completes."""
     filled = fill_rows(half, min(params.d, half.shape[1] - 1), seed)
-    own = spectral_start(filled, params.d, sigma=noise, rng=seed)
-    starts = [params, first_params(own.W, own.share, own.sigma2)]
-    fits = [refine_observed(half, start, noise=noise, max_iter=HALF_PASSES) for start in starts]
+    own = spectral_init(filled, params.d, sigma=noise, rng=seed)
+    starts = [params, initial_params(own.W, own.probability, own.sigma2)]
+    fits = [refine_observed(half, start, noise=noise, max_iter=HALF_ITERATIONS) for start in starts]
     return max(fits, key=lambda fit: fit.log_likelihood).params.W
 
 
@@ -399,7 +406,7 @@ def relative_change(W: Floats, other: Floats) -> Floats:
 
 
 # -----------------------------------------------------------------------------
-# Is another set of switches as good? Rigidity, (I) and (27) of the tensor eigenpair paper, asked of the fitted P(h).
+# Is another set of switches as good? Rigidity, (I) and (27) of the tensor eigenpair paper, checked on the fitted P(h).
 #
 # Where some combination uᵀh of the switches is binary too, it can stand in for one of them: other weights, the same
 # likelihood. Combinations of two and three switches with coefficients ±1 cover what happens in practice: switches that
@@ -427,7 +434,7 @@ RIVALS_TESTED = 12
 RULED_OUT = -60.0
 """Log-probability of a state that is ruled out: less than one row in any data."""
 PASSES = 12
-"""EM passes of a test."""
+"""EM iterations of a test."""
 LEVEL = 0.001
 """Level of the test: a fall of the log-likelihood below this quantile of χ²/2 is no evidence."""
 
@@ -438,7 +445,7 @@ class Rival:
 
     u: tuple[int, ...]
     rigidity: float  # r(u) (27)
-    outside: float  # share of rows where uᵀh is neither 0 nor 1
+    outside: float  # fraction of rows where uᵀh is neither 0 nor 1
     cost: float = np.inf
     needed: float = 0.0  # the cost that would be evidence against it
 
@@ -459,17 +466,17 @@ class WithoutStates:
     def n_cells(self) -> int:
         return self.inner.n_cells
 
-    def e_step(self, params: SwitchParams) -> SwitchSums:
+    def e_step(self, params: SwitchParams) -> SwitchStatistics:
         return self.inner.e_step(params)
 
-    def objective(self, params: SwitchParams, sums: SwitchSums) -> float:
-        return sums.log_likelihood
+    def objective(self, params: SwitchParams, statistics: SwitchStatistics) -> float:
+        return statistics.log_likelihood
 
-    def log_likelihood(self, sums: SwitchSums) -> float:
-        return sums.log_likelihood
+    def log_likelihood(self, statistics: SwitchStatistics) -> float:
+        return statistics.log_likelihood
 
-    def m_step(self, sums: SwitchSums) -> SwitchParams:
-        return self.bare(self.inner.m_step(sums))
+    def m_step(self, statistics: SwitchStatistics) -> SwitchParams:
+        return self.bare(self.inner.m_step(statistics))
 
     def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
         return self.bare(self.inner.extrapolate(start, once, twice))
@@ -491,19 +498,19 @@ def combinations_of(params: SwitchParams) -> list[Rival]:
     for size in range(2, min(3, d) + 1):
         for some in combinations(range(d), size):
             code = S[:, list(some)] @ 2.0 ** np.arange(size)
-            share = np.bincount(code.astype(np.intp), P, minlength=2**size)  # P of these switches alone
+            probability = np.bincount(code.astype(np.intp), P, minlength=2**size)  # P of these switches alone
             h = states(size)
             for signs in product((1, -1), repeat=size):
                 if 1 not in signs:
                     continue
                 value = h @ np.array(signs, np.float64)
                 off = np.abs(value - np.clip(value, 0, 1))
-                if not (share @ (value > 0.5) > 1e-3):  # never on: nothing that could stand in
+                if not (probability @ (value > 0.5) > 1e-3):  # never on: nothing that could stand in
                     continue
                 u = [0] * d
                 for at, sign in zip(some, signs, strict=True):
                     u[at] = sign
-                found.append(Rival(tuple(u), float(share @ off**2), float(share @ (off > 0))))
+                found.append(Rival(tuple(u), float(probability @ off**2), float(probability @ (off > 0))))
     return sorted(found, key=lambda rival: (rival.outside, rival.u))
 
 

@@ -1,4 +1,4 @@
-"""EM for hidden switches where values are missing: the likelihood of the observed cells.
+"""EM for binary latent factors where values are missing: the likelihood of the observed cells.
 
 A missing cell contributes no factor to the likelihood of its row. The log-weight of state h in row i is
 log P(h) + hᵀβ_i − ½ hᵀG_i h with β_i and G_i summed over the observed features of that row only, so G_i differs from
@@ -30,7 +30,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.matrix import hash_rows
 from latentfit.core.sampling import scramble, uniform
 from latentfit.factors.em.states import CELLS, bits, states
-from latentfit.factors.em.steps import PSEUDO_ROWS, SwitchParams, SwitchSteps, SwitchSums
+from latentfit.factors.em.steps import PSEUDO_ROWS, SwitchParams, SwitchStatistics, SwitchSteps
 from latentfit.factors.init.missing import cell_normals, column_hashes
 
 MOST_WITH_MISSING = 14
@@ -38,8 +38,8 @@ MOST_WITH_MISSING = 14
 
 
 @dataclass(frozen=True)
-class ObservedSums(SwitchSums):
-    """The statistics of `SwitchSums`, and Σ E[h hᵀ] over the rows that show each feature (m, d(d+1)/2)."""
+class ObservedStatistics(SwitchStatistics):
+    """The statistics of `SwitchStatistics`, and Σ E[h hᵀ] over the rows that show each feature (m, d(d+1)/2)."""
 
     both: Floats
 
@@ -58,9 +58,9 @@ class ObservedSteps(SwitchSteps):
     def n_cells(self) -> int:
         return int(self.observed.sum())
 
-    def e_step(self, params: SwitchParams) -> ObservedSums:
+    def e_step(self, params: SwitchParams) -> ObservedStatistics:
         d = params.d
-        log_sum, totals = 0.0, np.zeros(2**d)
+        log_sum, state_counts = 0.0, np.zeros(2**d)
         cross, both = np.zeros(params.W.shape), np.zeros((params.W.shape[1], d * (d + 1) // 2))
         S, pairs = states(d), state_pairs(d)
         x: Floats = self.A  # type: ignore[assignment]
@@ -71,26 +71,26 @@ class ObservedSteps(SwitchSteps):
             total = weight.sum(axis=1, keepdims=True)
             log_sum += float((largest + np.log(total)).sum())
             weight /= total
-            totals += weight.sum(axis=0)
+            state_counts += weight.sum(axis=0)
             cross += (weight @ S).T @ x[block]
             both += self.observed[block].T @ (weight @ pairs)
         constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
-        return ObservedSums(log_sum - constant, totals, cross, None, both)
+        return ObservedStatistics(log_sum - constant, state_counts, cross, None, both)
 
-    def m_step(self, sums: SwitchSums) -> SwitchParams:
-        assert isinstance(sums, ObservedSums)
-        full = square_of_pairs(sums.both, len(sums.cross))  # (m, d, d): Σ E[hhᵀ] over the rows that show a feature
+    def m_step(self, statistics: SwitchStatistics) -> SwitchParams:
+        assert isinstance(statistics, ObservedStatistics)
+        full = square_of_pairs(statistics.both, len(statistics.cross))  # (m, d, d), over the rows that show a feature
         inverse = np.linalg.pinv(full, rcond=1e-12, hermitian=True)
-        W = np.einsum("jkl,lj->kj", inverse, sums.cross)
+        W = np.einsum("jkl,lj->kj", inverse, statistics.cross)
         fitted = float(np.einsum("kj,jkl,lj->", W, full, W))
-        misfit = self.squares - 2 * float((W * sums.cross).sum()) + fitted
-        share = sums.totals + PSEUDO_ROWS / len(sums.totals)
-        return SwitchParams(W, np.log(share / share.sum()), self.variance(misfit / max(self.n_cells, 1)))
+        misfit = self.squares - 2 * float((W * statistics.cross).sum()) + fitted
+        prior = statistics.state_counts + PSEUDO_ROWS / len(statistics.state_counts)
+        return SwitchParams(W, np.log(prior / prior.sum()), self.variance(misfit / max(self.n_cells, 1)))
 
 
 def refine_observed(
     values: Floats,
-    start: SwitchParams,
+    initial: SwitchParams,
     *,
     noise: float | None = None,
     max_iter: int = 500,
@@ -98,14 +98,21 @@ def refine_observed(
     callback: Callable[[Step], None] | None = None,
     resume_from: SolverState[SwitchParams] | None = None,
     keep: Callable[[SolverState[SwitchParams]], None] | None = None,
-) -> EMResult[SwitchParams, SwitchSums]:
-    """EM on the observed cells of `values` (n, m), NaN where missing; the start alone when ``max_iter=0``."""
+) -> EMResult[SwitchParams, SwitchStatistics]:
+    """EM on the observed cells of `values` (n, m), NaN where missing; ``max_iter=0`` evaluates `initial`."""
     x, observed = split_missing(values)
     steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", noise, observed)
-    start = SwitchParams(start.W, start.log_prior, steps.variance(start.sigma2))
-    fitted: EMResult[SwitchParams, SwitchSums]
+    initial = SwitchParams(initial.W, initial.log_prior, steps.variance(initial.sigma2))
+    fitted: EMResult[SwitchParams, SwitchStatistics]
     fitted = em(
-        steps, start, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, resume_from=resume_from, keep=keep
+        steps,
+        initial,
+        max_iter=max_iter,
+        tol=tol,
+        accelerate=True,
+        callback=callback,
+        resume_from=resume_from,
+        keep=keep,
     )
     if tol > 0 and fitted.n_iter < max_iter and fitted.params.sigma2 <= 2 * steps.floor:
         return replace(fitted, converged=True)  # without noise the objective falls by rounding alone: EM is at its end
@@ -121,11 +128,11 @@ def expected_pairs(values: Floats, params: SwitchParams) -> Floats:
 
 def split_missing(values: Floats) -> tuple[Floats, Floats]:
     """Values with 0 where they are missing, and 1 where they are observed."""
-    gaps = np.isnan(values)
-    return np.where(gaps, 0.0, values), (~gaps).astype(np.float64)
+    missing = np.isnan(values)
+    return np.where(missing, 0.0, values), (~missing).astype(np.float64)
 
 
-def check_number(d: int) -> None:
+def check_n_switches(d: int) -> None:
     """All states are summed, so their number is limited."""
     if d > MOST_WITH_MISSING:
         raise DataError(

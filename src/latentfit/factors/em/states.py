@@ -4,9 +4,9 @@ The log-weight of state h in a row is log P(h) + hᵀβ − ½ hᵀGh/σ² with 
 
 - *split*: switches are halved; exp of the sum over all states is a product of three factors, the row's low half, the
   row's high half and a table exp(−s_aᵀG s_b/σ² + log P) that all rows share. Two matrix products do the work, and
-  exponentials grow like 2^(d/2) a row. Needs the table's logarithms within `SAFE_RANGE`, so noise that is not tiny.
+  exponentials grow like 2^(d/2) per row. Needs the table's logarithms within `SAFE_RANGE`, so noise that is not tiny.
 - *all*: every state's log-weight, for small noise.
-- *near*: states within a Hamming distance of a centre, one centre a row, for many switches. A centre moves only where
+- *near*: states within a Hamming distance of a centre, one centre per row, for many switches. A centre moves only where
   that raises the row's sum, so EM on it is monotone.
 
 State number c has switch i on when bit i of c is set.
@@ -40,16 +40,16 @@ SAFE_RANGE = 600.0
 CELLS = 2**17
 """Numbers held per block of rows: they stay in the cache."""
 RECENTRE = 6
-"""Times the centres of a row may move in one pass."""
+"""Times the centres of a row may move in one iteration."""
 
 
 @dataclass(frozen=True)
-class RowSums:
+class RowPosterior:
     """Per row: log of the sum over states (n,), E[h] (n, d), the centre if one was used; summed P(h | x) (2^d,)."""
 
     log_sum: Floats
     mean: Floats
-    totals: Floats
+    state_counts: Floats
     centres: Codes | None = None
 
 
@@ -62,11 +62,11 @@ def states(d: int) -> Floats:
     return out
 
 
-def pair_totals(totals: Floats, d: int) -> Floats:
+def pair_moments(state_counts: Floats, d: int) -> Floats:
     """Σ E[hhᵀ] (d, d) from summed posteriors of states."""
     out = np.zeros((d, d))
     low = min(d, 12)
-    S, chunks = states(low), totals.reshape(-1, 2**low)
+    S, chunks = states(low), state_counts.reshape(-1, 2**low)
     high = states(d - low) if d > low else np.zeros((1, 0))
     for bits, chunk in zip(high, chunks, strict=True):
         both = np.concatenate([S, np.broadcast_to(bits, (2**low, d - low))], axis=1)
@@ -112,8 +112,8 @@ def split_table(G: Floats, sigma2: float, log_prior: Floats) -> SplitTable:
     return SplitTable(low, low_part, high_part, np.exp(between - largest), largest, largest - float(between.min()))
 
 
-def sums_split(beta: Floats, split: SplitTable) -> RowSums:
-    """Sums over all states by two matrix products a block."""
+def posterior_split(beta: Floats, split: SplitTable) -> RowPosterior:
+    """Sums over all states by two matrix products per block."""
     n, d = beta.shape
     low = split.low
     A, B = states(low), states(d - low)
@@ -131,7 +131,7 @@ def sums_split(beta: Floats, split: SplitTable) -> RowSums:
         joint += U.T @ V
         mean[rows, low:] = high @ B / total[:, None]
         mean[rows, :low] = (U * (V @ split.table.T)) @ A
-    return RowSums(log_sum, np.clip(mean, 0.0, 1.0), np.ascontiguousarray((joint * split.table).T).reshape(-1))
+    return RowPosterior(log_sum, np.clip(mean, 0.0, 1.0), np.ascontiguousarray((joint * split.table).T).reshape(-1))
 
 
 def _exp_shifted(logs: Floats) -> tuple[Floats, Floats]:
@@ -143,11 +143,11 @@ def _exp_shifted(logs: Floats) -> tuple[Floats, Floats]:
 # -------------------------------------------------------------------- all
 
 
-def sums_all(beta: Floats, constant: Floats) -> RowSums:
+def posterior_all(beta: Floats, constant: Floats) -> RowPosterior:
     """Sums over all states, each by its own exponential."""
     n, d = beta.shape
     S = states(d)
-    log_sum, mean, totals = np.empty(n), np.empty((n, d)), np.zeros(2**d)
+    log_sum, mean, state_counts = np.empty(n), np.empty((n, d)), np.zeros(2**d)
     step = rows_at_once(2**d)
     for begin in range(0, n, step):
         rows = slice(begin, begin + step)
@@ -155,9 +155,9 @@ def sums_all(beta: Floats, constant: Floats) -> RowSums:
         total = R.sum(axis=1)
         log_sum[rows] = np.log(total) + top
         R /= total[:, None]
-        totals += R.sum(axis=0)
+        state_counts += R.sum(axis=0)
         mean[rows] = R @ S
-    return RowSums(log_sum, np.clip(mean, 0.0, 1.0), totals)
+    return RowPosterior(log_sum, np.clip(mean, 0.0, 1.0), state_counts)
 
 
 def best_all(beta: Floats, constant: Floats) -> Codes:
@@ -206,35 +206,37 @@ def codes_of(h: NDArray[np.bool_]) -> Codes:
     return np.asarray(h.astype(np.int64) @ (1 << np.arange(h.shape[1], dtype=np.int64)))
 
 
-def sums_near(beta: Floats, G: Floats, sigma2: float, log_prior: Floats, centres: Codes, radius: int) -> RowSums:
+def posterior_near(
+    beta: Floats, G: Floats, sigma2: float, log_prior: Floats, centres: Codes, radius: int
+) -> RowPosterior:
     """Sums over states near each row's centre; centres move while a row's sum rises."""
     n, d = beta.shape
     around = flips(d, radius)
-    log_sum, mean, kept = np.empty(n), np.empty((n, d)), centres.copy()
-    totals = np.zeros(2**d)
+    log_sum, mean, current = np.empty(n), np.empty((n, d)), centres.copy()
+    state_counts = np.zeros(2**d)
     step = rows_at_once(len(around.masks))
     for begin in range(0, n, step):
         rows = slice(begin, begin + step)
-        logs = _near_logs(beta[rows], G / sigma2, log_prior, kept[rows], around)
-        sums = _log_sums(logs)
+        logs = _near_logs(beta[rows], G / sigma2, log_prior, current[rows], around)
+        statistics = _log_sums(logs)
         moving = np.arange(len(logs))
         for _ in range(RECENTRE):
-            tried = kept[rows][moving] ^ around.masks[logs[moving].argmax(axis=1)]
-            changed = tried != kept[rows][moving]
+            tried = current[rows][moving] ^ around.masks[logs[moving].argmax(axis=1)]
+            changed = tried != current[rows][moving]
             moving, tried = moving[changed], tried[changed]
             if not len(moving):
                 break
             new = _near_logs(beta[rows][moving], G / sigma2, log_prior, tried, around)
             new_sums = _log_sums(new)
-            better = new_sums > sums[moving]
+            better = new_sums > statistics[moving]
             moving = moving[better]
-            kept[begin + moving], logs[moving], sums[moving] = tried[better], new[better], new_sums[better]
-        R = np.exp(logs - sums[:, None])
-        h0 = bits(kept[rows], d)
-        log_sum[rows], mean[rows] = sums, h0 + (1 - 2 * h0) * (R @ around.sets)
-        reached = kept[rows][:, None] ^ around.masks
-        totals += np.bincount(reached.reshape(-1), R.reshape(-1), minlength=2**d)
-    return RowSums(log_sum, np.clip(mean, 0.0, 1.0), totals, kept)
+            current[begin + moving], logs[moving], statistics[moving] = tried[better], new[better], new_sums[better]
+        R = np.exp(logs - statistics[:, None])
+        h0 = bits(current[rows], d)
+        log_sum[rows], mean[rows] = statistics, h0 + (1 - 2 * h0) * (R @ around.sets)
+        reached = current[rows][:, None] ^ around.masks
+        state_counts += np.bincount(reached.reshape(-1), R.reshape(-1), minlength=2**d)
+    return RowPosterior(log_sum, np.clip(mean, 0.0, 1.0), state_counts, current)
 
 
 def _near_logs(beta: Floats, G: Floats, log_prior: Floats, centres: Codes, around: Flips) -> Floats:

@@ -1,15 +1,16 @@
-"""EM for hidden switches: x = Wᵀh + σξ with any distribution over the 2^d on/off vectors.
+"""EM for binary latent factors (switches): x = Wᵀh + σξ with any distribution over the 2^d on/off vectors.
 
-Rows are climbed on in the d-dimensional plane of the spectral start, where all but d numbers of a row are one residual
-sum of squares; the last steps, in the full space, free the weights of the plane. Both climb the same likelihood.
-How states are summed is decided once per climb, from the start (`way_to_sum`), so that objectives are comparable.
+EM first runs in the d-dimensional plane of the spectral initialisation, where all but d numbers of a row are one
+residual sum of squares, then in the full space, which frees the weights of the plane. Both maximise the same
+likelihood. How states are summed is decided once per EM run, from the initial parameters (`way_to_sum`), so that
+objectives are comparable.
 
 Paper     Dempster, Laird & Rubin 1977; the model is (1) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, who do
-          without its likelihood; Varadhan & Roland 2008 for the leaps
-Needs     a start near the answer (`core/tensor/init.py`); noise of one variance in all features, known or not
+          without its likelihood; Varadhan & Roland 2008 (SQUAREM)
+Needs     initial parameters near the answer (`core/tensor/init.py`); noise of one variance in all features
 Promises  the objective never falls; weights, P(h) and σ² of a stationary point
-Differs   P(h) is any law on the 2^d on/off vectors, with a few pseudo-rows; with many switches only states near a
-          centre of each row are summed
+Differs   P(h) is any distribution on the 2^d on/off vectors, with a few pseudo-rows; with many switches only states
+          near a centre of each row are summed
 
 Symbols   paper   here        shape    meaning
           W       W           (d, q)   weights in the coordinates of the rows (q = d in the plane, m in full)
@@ -33,16 +34,16 @@ from latentfit.engine.passes import Found, RowPasses, over
 from latentfit.factors.em.states import (
     SAFE_RANGE,
     Codes,
-    RowSums,
+    RowPosterior,
     best_all,
     bits,
     codes_of,
     constants,
-    pair_totals,
+    pair_moments,
+    posterior_all,
+    posterior_near,
+    posterior_split,
     split_table,
-    sums_all,
-    sums_near,
-    sums_split,
 )
 
 States = Literal["all", "near2", "near3"]
@@ -60,7 +61,7 @@ HIGH_NOISE = 0.3
 PSEUDO_ROWS = 1.0
 """Rows spread evenly over all states in P(h): no state's probability becomes zero, and none is ruled out for ever."""
 NOISE_FLOOR = 1e-13
-"""Smallest σ² as a share of the mean square of the data: below it rounding decides."""
+"""Smallest σ² as a fraction of the mean square of the data: below it rounding decides."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,11 @@ class SwitchParams:
 
 
 @dataclass(frozen=True)
-class SwitchSums:
-    """Statistics of one pass: log-likelihood, summed posteriors of states, Σ E[h] xᵀ, the centres used."""
+class SwitchStatistics:
+    """Sufficient statistics of one E-step: log-likelihood, summed posteriors of states, Σ E[h] xᵀ, the centres used."""
 
     log_likelihood: float
-    totals: Floats  # (2^d,)
+    state_counts: Floats  # (2^d,)
     cross: Floats  # (d, q)
     centres: Codes | None
 
@@ -104,7 +105,7 @@ class SwitchSums:
 class SwitchSteps:
     """E- and M-step over rows A (n, q) that stand for m features with `squares` = Σ‖x‖² in all.
 
-    `noise` is σ where it is known: it then stays what it is, and the likelihood climbs given it.
+    `noise` is σ where it is known: it is then held fixed.
     """
 
     A: Floats | RowPasses
@@ -129,25 +130,25 @@ class SwitchSteps:
         """σ²: the one that is known, or the estimate, off zero."""
         return max(estimated if self.noise is None else self.noise**2, self.floor)
 
-    def e_step(self, params: SwitchParams) -> SwitchSums:
-        found = over(self.A).sums(_expect_sums, replace(params, centres=None), self.states, beside=params.centres)
-        log_sum, totals, cross = found.sums
+    def e_step(self, params: SwitchParams) -> SwitchStatistics:
+        found = over(self.A).sums(_block_statistics, replace(params, centres=None), self.states, beside=params.centres)
+        log_sum, state_counts, cross = found.sums
         constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
-        return SwitchSums(float(log_sum - constant), totals, cross, found.rows)
+        return SwitchStatistics(float(log_sum - constant), state_counts, cross, found.rows)
 
-    def objective(self, params: SwitchParams, sums: SwitchSums) -> float:
+    def objective(self, params: SwitchParams, statistics: SwitchStatistics) -> float:
         """Log-likelihood plus the pseudo-rows' logarithms."""
-        return sums.log_likelihood + PSEUDO_ROWS * float(params.log_prior.mean())
+        return statistics.log_likelihood + PSEUDO_ROWS * float(params.log_prior.mean())
 
-    def log_likelihood(self, sums: SwitchSums) -> float:
-        return sums.log_likelihood
+    def log_likelihood(self, statistics: SwitchStatistics) -> float:
+        return statistics.log_likelihood
 
-    def m_step(self, sums: SwitchSums) -> SwitchParams:
-        both = pair_totals(sums.totals, len(sums.cross))  # Σ E[hhᵀ]
-        W = np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ sums.cross
-        misfit = self.squares - 2 * float((W * sums.cross).sum()) + float((W @ W.T * both).sum())
-        share = sums.totals + PSEUDO_ROWS / len(sums.totals)
-        return SwitchParams(W, np.log(share / share.sum()), self.variance(misfit / self.n_cells), sums.centres)
+    def m_step(self, statistics: SwitchStatistics) -> SwitchParams:
+        both = pair_moments(statistics.state_counts, len(statistics.cross))  # Σ E[hhᵀ]
+        W = np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ statistics.cross
+        misfit = self.squares - 2 * float((W * statistics.cross).sum()) + float((W @ W.T * both).sum())
+        prior = statistics.state_counts + PSEUDO_ROWS / len(statistics.state_counts)
+        return SwitchParams(W, np.log(prior / prior.sum()), self.variance(misfit / self.n_cells), statistics.centres)
 
     def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
         """SQUAREM's extrapolation in weights, log P(h) and log σ²."""
@@ -160,10 +161,10 @@ class SwitchSteps:
         return SwitchParams(W, logs, sigma2, twice.centres)
 
 
-def _expect_sums(A: Floats, params: SwitchParams, how: States, beside: Codes | None = None) -> Found:
+def _block_statistics(A: Floats, params: SwitchParams, how: States, beside: Codes | None = None) -> Found:
     """Of a block: Σ log of the sums over states, summed posteriors, Σ E[h] aᵀ; and its centres."""
-    rows = state_sums(correlate(A, params), replace(params, centres=beside), how)
-    return Found((rows.log_sum.sum(), rows.totals, _cross(rows.mean, A)), rows.centres)
+    rows = state_posterior(correlate(A, params), replace(params, centres=beside), how)
+    return Found((rows.log_sum.sum(), rows.state_counts, _cross(rows.mean, A)), rows.centres)
 
 
 def _cross(mean: Floats, X: Floats) -> Floats:
@@ -180,19 +181,19 @@ def correlate(A: Floats, params: SwitchParams) -> Floats:
     return np.concatenate([A[block] @ scaled for block in row_blocks(len(A))]) if len(A) else A @ scaled
 
 
-def state_sums(beta: Floats, params: SwitchParams, how: States) -> RowSums:
+def state_posterior(beta: Floats, params: SwitchParams, how: States) -> RowPosterior:
     """Sums over states, in the way that was chosen and that the numbers allow."""
     G = params.W @ params.W.T
     if how == "all":
         split = split_table(G, params.sigma2, params.log_prior)
         if split.spread <= SAFE_RANGE:
-            return sums_split(beta, split)
-        return sums_all(beta, constants(G, params.sigma2, params.log_prior))
-    centres = first_centres(beta, G, params.sigma2) if params.centres is None else params.centres
-    return sums_near(beta, G, params.sigma2, params.log_prior, centres, int(how[-1]))
+            return posterior_split(beta, split)
+        return posterior_all(beta, constants(G, params.sigma2, params.log_prior))
+    centres = initial_centres(beta, G, params.sigma2) if params.centres is None else params.centres
+    return posterior_near(beta, G, params.sigma2, params.log_prior, centres, int(how[-1]))
 
 
-def first_centres(beta: Floats, G: Floats, sigma2: float) -> Codes:
+def initial_centres(beta: Floats, G: Floats, sigma2: float) -> Codes:
     """Rounded unmixed values: W†x above one half."""
     unmixed = beta * sigma2 @ np.linalg.pinv(G, hermitian=True)
     return codes_of(unmixed > 0.5)
@@ -204,7 +205,7 @@ def way_to_sum(params: SwitchParams) -> States:
         return "all"
     if params.d <= SPLIT_STATES:
         split = split_table(params.W @ params.W.T, params.sigma2, params.log_prior)
-        if split.spread <= SAFE_RANGE / 2:  # room for σ to fall while EM climbs
+        if split.spread <= SAFE_RANGE / 2:  # room for σ to fall during EM
             return "all"
     return "near3" if float(np.median(params.spread)) > HIGH_NOISE else "near2"
 
@@ -212,9 +213,9 @@ def way_to_sum(params: SwitchParams) -> States:
 # -------------------------------------------------------------------- fit
 
 
-def first_params(W: Floats, share: Floats, sigma2: float) -> SwitchParams:
-    """A start: weights, independent switches with the given shares of rows, noise."""
-    on = np.clip(share, 0.02, 0.98)
+def initial_params(W: Floats, probability: Floats, sigma2: float) -> SwitchParams:
+    """Initial parameters: weights, independent switches with the given probabilities of being on, noise."""
+    on = np.clip(probability, 0.02, 0.98)
     log_prior = np.zeros(1)
     for p in on.tolist():
         log_prior = np.concatenate([log_prior + np.log1p(-p), log_prior + np.log(p)])
@@ -237,8 +238,8 @@ def _square_sums(X: Floats) -> Found:
 
 
 @dataclass(frozen=True)
-class SwitchPlace:
-    """Where a stopped fit stood: in the plane, or beyond it, with the passes and the path that led there."""
+class SwitchSolverState:
+    """Solver state of an interrupted fit: in the plane, or beyond it, with the iterations and path that led there."""
 
     resume_from: SolverState[SwitchParams]
     before: tuple[int, list[float]] | None = None
@@ -246,49 +247,49 @@ class SwitchPlace:
 
 def refine_switches(
     X: Floats | RowPasses,
-    start: SwitchParams,
+    initial: SwitchParams,
     *,
     noise: float | None = None,
     max_iter: int = 500,
     tol: float = 1e-7,
     accelerate: bool = True,
     callback: Callable[[Step], None] | None = None,
-    resume_from: SwitchPlace | None = None,
-    keep: Callable[[SwitchPlace], None] | None = None,
-) -> EMResult[SwitchParams, SwitchSums]:
-    """EM from weights in full space (d, m); the start alone when ``max_iter=0``. `noise` is σ where it is known.
+    resume_from: SwitchSolverState | None = None,
+    keep: Callable[[SwitchSolverState], None] | None = None,
+) -> EMResult[SwitchParams, SwitchStatistics]:
+    """EM from weights in full space (d, m); ``max_iter=0`` evaluates the initial parameters. `noise` is σ if known.
 
-    `keep` hears after every iteration where the climb stands; `resume_from`, such a place, goes on from there.
+    `keep` is called with the solver state after every iteration; `resume_from` is such a state to continue from.
     """
-    climb: dict[str, Any] = {"tol": tol, "accelerate": accelerate, "callback": callback}
-    how, rows = way_to_sum(start), over(X)
+    em_options: dict[str, Any] = {"tol": tol, "accelerate": accelerate, "callback": callback}
+    how, rows = way_to_sum(initial), over(X)
     full = SwitchSteps(rows, squares_of(rows), rows.n_features, how, noise)
-    start = replace(start, sigma2=full.variance(start.sigma2))
+    initial = replace(initial, sigma2=full.variance(initial.sigma2))
     if max_iter == 0:
-        return em(full, start, max_iter=0, tol=tol)
+        return em(full, initial, max_iter=0, tol=tol)
     known = None
     if resume_from is None or resume_from.before is None:
-        basis = np.linalg.qr(start.W.T)[0]
+        basis = np.linalg.qr(initial.W.T)[0]
         plane = SwitchSteps(rows.mapped(project, basis), full.squares, full.m, how, noise)
         inside = em(
-            plane, replace(start, W=start.W @ basis), max_iter=max_iter - 1,
+            plane, replace(initial, W=initial.W @ basis), max_iter=max_iter - 1,
             resume_from=None if resume_from is None else resume_from.resume_from,
-            keep=None if keep is None else lambda at: keep(SwitchPlace(at)), **climb,
+            keep=None if keep is None else lambda at: keep(SwitchSolverState(at)), **em_options,
         )  # fmt: skip
-        start = replace(inside.params, W=inside.params.W @ basis.T)  # freed of the plane
+        initial = replace(inside.params, W=inside.params.W @ basis.T)  # freed of the plane
         known = replace(inside.sums, cross=_full_cross(rows, inside.params, basis, how))
         before, resume_from = (inside.n_iter, inside.path), None
     else:
         before = resume_from.before
     left = max(max_iter - before[0], 1)  # the plane's limit leaves one step at least to free the weights of it
     last = em(
-        full, start, max_iter=left, known=known, resume_from=None if resume_from is None else resume_from.resume_from,
-        keep=None if keep is None else lambda at: keep(SwitchPlace(at, before)), **climb,
+        full, initial, max_iter=left, known=known, resume_from=None if resume_from is None else resume_from.resume_from,
+        keep=None if keep is None else lambda at: keep(SwitchSolverState(at, before)), **em_options,
     )  # fmt: skip
-    # at the floor of the noise Σ‖x‖²/2σ² is rounded by some nats: a fall that ended the climb there is no step missed
-    stood = tol > 0 and last.n_iter < left and last.params.sigma2 <= 2 * full.floor
+    # at the floor of the noise Σ‖x‖²/2σ² is rounded by some nats: a decrease that ended EM there is rounding
+    at_floor = tol > 0 and last.n_iter < left and last.params.sigma2 <= 2 * full.floor
     return replace(
-        last, converged=bool(last.converged or stood), n_iter=before[0] + last.n_iter, path=before[1] + last.path[1:]
+        last, converged=bool(last.converged or at_floor), n_iter=before[0] + last.n_iter, path=before[1] + last.path[1:]
     )
 
 
@@ -300,7 +301,7 @@ def _full_cross(rows: RowPasses, params: SwitchParams, basis: Floats, how: State
 
 def _cross_sums(X: Floats, params: SwitchParams, basis: Floats, how: States, beside: Codes | None = None) -> Found:
     beta = correlate(project(X, basis), params)
-    return Found((_cross(state_sums(beta, replace(params, centres=beside), how).mean, X),))
+    return Found((_cross(state_posterior(beta, replace(params, centres=beside), how).mean, X),))
 
 
 # -------------------------------------------------------------------- use
@@ -315,7 +316,7 @@ def posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
 def _posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
     beta = correlate(X, params)
     how: States = "all" if params.d <= EXACT_STATES else "near3"
-    rows = state_sums(beta, replace(params, centres=None), how)
+    rows = state_posterior(beta, replace(params, centres=None), how)
     constant = (X**2).sum(axis=1) / (2 * params.sigma2) + X.shape[1] / 2 * np.log(2 * np.pi * params.sigma2)
     return rows.mean, rows.log_sum - constant
 
@@ -330,8 +331,8 @@ def _most_likely(X: Floats, params: SwitchParams) -> NDArray[np.int64]:
     if params.d <= EXACT_STATES:
         codes = best_all(beta, constants(G, params.sigma2, params.log_prior))
     else:
-        centres = first_centres(beta, G, params.sigma2)
-        kept = sums_near(beta, G, params.sigma2, params.log_prior, centres, 3).centres
-        assert kept is not None
-        codes = kept
+        centres = initial_centres(beta, G, params.sigma2)
+        best = posterior_near(beta, G, params.sigma2, params.log_prior, centres, 3).centres
+        assert best is not None
+        codes = best
     return bits(codes, params.d).astype(np.int64)

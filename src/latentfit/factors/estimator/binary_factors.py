@@ -1,4 +1,4 @@
-"""Hidden on/off switches behind real measurements."""
+"""Binary latent factors (on/off switches) behind real measurements."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from latentfit.core.matrix import (
 )
 from latentfit.core.numbers import is_amount
 from latentfit.core.progress import StageClock
-from latentfit.core.tensor.init import SpectralStart, SwitchCount, estimate_noise, estimate_number, spectral_start
+from latentfit.core.tensor.init import SpectralInit, SwitchCount, estimate_n_switches, estimate_noise, spectral_init
 from latentfit.core.tensor.whitened import Spectrum, divided, second_moments, spectrum
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.passes import RowPasses, over, passes_for
-from latentfit.factors.diagnostics.verdict import examine_switches, switch_shares
+from latentfit.factors.diagnostics.verdict import examine_switches, on_probabilities
 from latentfit.factors.em.least_squares import alternating_least_squares, settle_baseline, weighted_least_squares
 from latentfit.factors.em.missing import (
     MOST_WITH_MISSING,
-    check_number,
+    check_n_switches,
     draw_missing,
     most_likely_observed,
     posterior_observed,
@@ -45,16 +45,16 @@ from latentfit.factors.em.steps import (
     MOST_SWITCHES,
     NOISE_FLOOR,
     SwitchParams,
-    SwitchPlace,
-    first_params,
+    SwitchSolverState,
+    initial_params,
     most_likely,
     posterior,
     refine_switches,
     squares_of,
     way_to_sum,
 )
-from latentfit.factors.estimator.saved import Climbed, SwitchCheckpoint, matrix_key, restore_switches, switch_state
-from latentfit.factors.init.candidates import raced_params, start_params
+from latentfit.factors.estimator.saved import SwitchCheckpoint, SwitchFit, matrix_key, restore_switches, switch_state
+from latentfit.factors.init.candidates import greedy_params, selected_params
 from latentfit.factors.init.independent import factor_independent
 from latentfit.factors.init.missing import fill_rows
 from latentfit.factors.init.observed_count import MOST_TESTED, count_observed_switches
@@ -78,68 +78,97 @@ rounding does not decide."""
 SEEDS_PER_FILL = 16
 """Seeds that the draws of one completion may use: they take the next few numbers."""
 
-Tried = tuple[SpectralStart | None, Climbed, list[str]]
+Attempt = tuple[SpectralInit | None, SwitchFit, list[str]]
 """An initialisation, the fit that came of it, and its notes."""
 
 
-def _best(tries: list[Tried]) -> list[Tried]:
+def _best(attempts: list[Attempt]) -> list[Attempt]:
     """Those that reached the highest objective, in their order."""
-    highest = max(fitted.objective for _, fitted, _ in tries)
-    return [tried for tried in tries if tried[1].objective > highest - AGREED]
+    highest = max(fitted.objective for _, fitted, _ in attempts)
+    return [attempt for attempt in attempts if attempt[1].objective > highest - AGREED]
 
 
 class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
-    r"""Find the on/off switches whose weights add up to each row: overlapping clusters, binary sources, mixtures.
+    r"""Binary latent factor model: each row is a sum of the weights of the on/off factors (switches) that are on.
 
     :math:`x = W^\top h + \sigma\xi` with :math:`h \in \{0, 1\}^d` of any joint distribution: switches may depend on one
-    another. Weights come from the eigenpairs of a whitened third moment, then EM for the exact model polishes them.
+    another. Overlapping clusters, binary sources and mixtures of either are such data. Initial weights come from the
+    eigenpairs of a whitened third moment; EM for the exact model refines them.
 
     Cells may be missing (NaN, at random): EM maximises the likelihood of the observed cells; its initialisation draws
     the missing ones from probabilistic PCA. That needs the rows in memory, noise of one size, and at most 14 switches.
 
     Parameters
     ----------
-    n_components : int or None
-        Number of switches d, at most the number of features; None estimates it from the eigenvalues.
-    search : str
-        ``"auto"`` finds candidates by Newton and Levenberg–Marquardt steps, ``"newton"`` as the paper does (the d best
-        scores as they are), ``"power"`` takes power-stable pairs only (switches that exclude one another),
-        ``"independent"`` centred moments for switches independent of one another. At most 20 switches are fitted.
-    refine : str or None
-        ``"em"`` (default); ``"wls"`` the paper's weighted least-squares step; ``"als"`` alternating least squares;
-        None keeps the spectral weights.
-    filter : str
+    n_components : int or None, default=None
+        Number of switches d, at most the number of features and at most 20; None estimates it from the eigenvalues.
+    search : {"auto", "newton", "power", "independent"}, default="auto"
+        How initial weights are found: ``"auto"`` finds candidates by Newton and Levenberg–Marquardt steps, ``"newton"``
+        as the paper does (the d best scores as they are), ``"power"`` takes power-stable pairs only (switches that
+        exclude one another), ``"independent"`` uses centred moments (switches independent of one another).
+    refine : {"em", "wls", "als"} or None, default="em"
+        Refinement of the initial weights: ``"em"`` expectation maximisation, ``"wls"`` the paper's weighted
+        least-squares step, ``"als"`` alternating least squares; None uses the spectral weights.
+    filter : {"auto", "ks", "rounding", "exact"}, default="auto"
         How candidates are scored: ``"ks"`` Kolmogorov–Smirnov, ``"rounding"`` distance from rounded values, ``"exact"``
         values 0 and 1 only; ``"auto"`` is exact without noise and KS with it.
-    noise : float or None
-        The noise's standard deviation when it is known; it is kept through EM. None estimates it.
-    feature_noise : {"equal", "unequal"}
-        ``"equal"`` (default): noise of one standard deviation in all features. ``"unequal"``: each feature has its own,
-        estimated by factor analysis; features are divided by it for the fit, and everything is given on their own
-        scale again. It needs more rows than features and several features per switch; a switch that moves one feature
-        alone cannot then be told from that feature's noise.
-    split : bool
+    noise : float or None, default=None
+        Standard deviation of the noise if it is known; it is then held fixed during EM. None estimates it.
+    feature_noise : {"equal", "unequal"}, default="equal"
+        ``"equal"``: noise of one standard deviation in all features. ``"unequal"``: each feature has its own, estimated
+        by factor analysis; features are divided by it for the fit, and results are given on the original scale. It
+        needs more rows than features and several features per switch; a switch that moves one feature alone cannot
+        then be distinguished from that feature's noise.
+    split : bool, default=False
         Use half of the rows for moments and the others for scores, as the paper's proofs do.
-    max_iter, tol : int, float
-        EM stops when an iteration gains less than `tol` nats per cell, or after `max_iter` passes; 0 keeps the start.
-        ``"als"`` stops when no switch moves, unless `tol` is 0.
-    random_state : int or None
-        The one seed; None is 0.
-    n_jobs : int or None
-        As every model has it; the work is matrix products on one thread, so it changes nothing.
-    engine : str
+    max_iter : int, default=500
+        Maximum number of iterations; 0 evaluates the initial parameters.
+    tol : float, default=1e-7
+        EM stops when an iteration gains less than `tol` nats per cell. ``"als"`` stops when no switch changes, unless
+        `tol` is 0.
+    random_state : int, RandomState instance, Generator or None, default=None
+        Seed of all random numbers; None is 0.
+    n_jobs : int or None, default=None
+        Accepted as by every model; the work is matrix products on one thread, and results never depend on it.
+    verbose : int, default=0
+        1 reports the stages of the fit and the iterations of EM on stderr.
+    engine : str, default="auto"
         ``"memory"``, ``"stream"`` (rows in a flat file, read block by block), ``"dask"`` or ``"dask=ADDRESS"``: the
         same bits; ``"auto"`` streams what `latentfit.scan` names and holds all else in memory. Missing values need
-        ``"memory"``, which reads what `latentfit.scan` names as a whole; ``"stream"`` and ``"dask"`` refuse them.
+        ``"memory"``, which also reads what `latentfit.scan` names; ``"stream"`` and ``"dask"`` refuse them.
 
     Attributes
     ----------
-    components_ : (d, m) what each switch adds to every feature, the most frequent switch first
-    switch_probabilities_ : (d,) share of rows in which each switch is on
-    joint_probabilities_ : (2^d,) P(h) of every on/off vector; switch i is bit i of the position
-    noise_ : standard deviation of the noise; the geometric mean over features where they differ
-    feature_noise_ : (m,) standard deviation of the noise of each feature; 0 for one that never changes
-    report_ : `latentfit.core.verdict.FitReport`
+    components_ : ndarray of shape (n_components_, n_features)
+        What each switch adds to every feature, the most frequent switch first.
+    switch_probabilities_ : ndarray of shape (n_components_,)
+        Proportion of rows in which each switch is on.
+    joint_probabilities_ : ndarray of shape (2 ** n_components_,)
+        P(h) of every on/off vector; switch i is bit i of the position.
+    noise_ : float
+        Standard deviation of the noise; the geometric mean over features where they differ.
+    feature_noise_ : ndarray of shape (n_features,)
+        Standard deviation of the noise of each feature; 0 for a constant one.
+    n_components_ : int
+        Number of switches.
+    selection_ : dict or None
+        How the number of switches was estimated; None if it was given.
+    log_likelihood_ : float
+        Log-likelihood of the rows, in nats.
+    objective_ : float
+        Log-likelihood plus the log-prior of P(h).
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether EM converged within `max_iter` iterations.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if the data have string names.
+    report_ : latentfit.core.verdict.FitReport
+        Verdict with reasons and diagnostics.
 
     Examples
     --------
@@ -156,7 +185,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     _model_name = "BinaryFactors"
     _takes = ("allow_nan",)
     _engines = ("auto", "memory", "stream", "dask")
-    _for_report = ("_passes", "_start_kept", "_seen", "_last", "_missing", "_clock")
+    _for_report = ("_passes", "_spectral", "_eigen", "_last", "_missing", "_clock")
 
     def __init__(
         self,
@@ -194,19 +223,31 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     def fit(
         self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False
     ) -> Self:
-        """Find the switches behind rows of numbers (samples × features), or behind files (`latentfit.scan`).
+        """Fit the model.
 
-        A long fit keeps its parameters in the file `checkpoint` every few seconds; with `resume` it goes on from there
-        and ends with the same bits as without the stop. The file is removed when the fit has ended.
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features), or latentfit.scan
+            Rows of numbers; NaN marks a missing value.
+        y : ignored
+            Present for scikit-learn's API.
+        checkpoint : path, optional
+            File to which a long fit writes its solver state every few seconds; it is removed when the fit has ended.
+        resume : bool, default=False
+            Continue from `checkpoint`; the result has the same bits as an uninterrupted fit.
+
+        Returns
+        -------
+        self : BinaryFactors
         """
         self._check_settings()
         clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
                 whole = self._read_rows(X)
-                self._kept = varying_features(whole)
-                self._constant = np.where(self._kept, 0.0, whole.first)
-                matrix = whole.take_features(self._kept) if not self._kept.all() else whole
+                self._used_features = varying_features(whole)
+                self._constant = np.where(self._used_features, 0.0, whole.first)
+                matrix = whole.take_features(self._used_features) if not self._used_features.all() else whole
                 matrix, observed = self._informative(matrix)
                 counted = None
                 if observed is not None:
@@ -215,31 +256,31 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 rows = passes_for(matrix, self.engine, self._seed())
             with clock.stage("moments"):
                 rows, unequal = self._equalise(rows)
-                seen = spectrum(rows)
-                kept = None
+                eigen = spectrum(rows)
+                checkpoint_file = None
                 if checkpoint is not None:
-                    key = matrix_key(seen, matrix.names)
-                    kept = SwitchCheckpoint(checkpoint, key, self._settings(), resume=resume)
+                    key = matrix_key(eigen, matrix.names)
+                    checkpoint_file = SwitchCheckpoint(checkpoint, key, self._settings(), resume=resume)
             with clock.stage("number"):
                 counted = counted or unequal
-                d, count = self._choose(seen) if counted is None else (counted.d, counted)
+                d, count = self._choose(eigen) if counted is None else (counted.d, counted)
                 count = None if self.n_components is not None else count
             with clock.stage("factor"):
-                start, params, notes = self._starts(rows, d, seen)
+                init, params, notes = self._starts(rows, d, eigen)
             with clock.stage("refine"):
                 if observed is None:
-                    refined, notes = self._refine_settled(rows, start, params, notes, kept)
+                    refined, notes = self._refine_settled(rows, init, params, notes, checkpoint_file)
                 else:
-                    start, refined, notes = self._refine_observed(observed, rows, (start, params, notes), kept)
+                    init, refined, notes = self._refine_observed(observed, rows, (init, params, notes), checkpoint_file)
                     matrix = Matrix(draw_missing(observed, refined.params, self._seed()), matrix.names)
                     rows = passes_for(matrix, self.engine, self._seed())
-                    seen = spectrum(rows)
+                    eigen = spectrum(rows)
         self._missing = observed
         self._names = matrix.names
-        self._keep(rows, start, refined, count, notes)
-        self._clock, self._seen = clock, seen
-        if kept is not None:
-            kept.done()
+        self._keep(rows, init, refined, count, notes)
+        self._clock, self._eigen = clock, eigen
+        if checkpoint_file is not None:
+            checkpoint_file.done()
         self._warn_limit("EM" if self.refine == "em" else "alternating least squares")
         return self
 
@@ -265,7 +306,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             )
         largest, d, count = max(values.shape[1] - 1, 0), self.n_components, None
         if d is not None:
-            check_number(d)
+            check_n_switches(d)
         elif values.shape[1] <= MOST_TESTED and self.noise != 0:
             count = count_observed_switches(values, MOST_FOUND, self.noise, self._seed())
             d = count.d
@@ -273,7 +314,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             return fill_rows(values, min(d, largest), self._seed()), count
         for rank in range(1, MOST_FOUND + 1):
             filled = fill_rows(values, min(rank, largest), self._seed())
-            count = estimate_number(spectrum(over(filled)), MOST_FOUND, self.noise)
+            count = estimate_n_switches(spectrum(over(filled)), MOST_FOUND, self.noise)
             if rank >= largest or count.d <= rank:
                 break
         return filled, count
@@ -281,15 +322,15 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     def _refine_settled(
         self,
         rows: RowPasses,
-        start: SpectralStart | None,
+        init: SpectralInit | None,
         params: SwitchParams,
         notes: list[str],
-        kept: SwitchCheckpoint | None,
-    ) -> tuple[Climbed, list[str]]:
+        checkpoint_file: SwitchCheckpoint | None,
+    ) -> tuple[SwitchFit, list[str]]:
         """The chosen refinement, and the second EM run where one switch is a baseline."""
-        refined = self._refine(rows, params, kept)
-        if self.refine == "em" and self.max_iter and not (start is not None and start.exclusive):
-            refined, note = self._settle(rows, refined, kept)
+        refined = self._refine(rows, params, checkpoint_file)
+        if self.refine == "em" and self.max_iter and not (init is not None and init.exclusive):
+            refined, note = self._settle(rows, refined, checkpoint_file)
             notes = notes + ([note] if note else [])
         return refined, notes
 
@@ -297,54 +338,55 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         self,
         values: Floats,
         rows: RowPasses,
-        first: tuple[SpectralStart | None, SwitchParams, list[str]],
-        kept: SwitchCheckpoint | None,
-    ) -> tuple[SpectralStart | None, Climbed, list[str]]:
+        first: tuple[SpectralInit | None, SwitchParams, list[str]],
+        checkpoint_file: SwitchCheckpoint | None,
+    ) -> tuple[SpectralInit | None, SwitchFit, list[str]]:
         """EM on the observed cells from the best of several initialisations, by their objective after a few iterations.
 
         They come in pairs: of rows completed by a Gaussian model, which lack the third moments of missing cells, and of
         rows completed by that fit, which has them. Pairs with other draws follow until the best objective was reached
         twice.
         """
-        start, params, notes = first
-        refined, notes = self._refine_settled(rows, start, params, notes, None)
+        init, params, notes = first
+        refined, notes = self._refine_settled(rows, init, params, notes, None)
         note = f"{np.isnan(values).mean():.1%} of the cells are missing"
         if self.refine != "em" or not self.max_iter:
-            at_start = refine_observed(values, refined.params, noise=self.noise, max_iter=0, tol=self.tol)
+            at_init = refine_observed(values, refined.params, noise=self.noise, max_iter=0, tol=self.tol)
             notes = [*notes, f"{note}; the weights are those of rows completed by draws from a Gaussian model"]
-            return start, replace(at_start, n_iter=refined.n_iter, converged=refined.converged), notes
-        tries: list[Tried] = []
+            return init, replace(at_init, n_iter=refined.n_iter, converged=refined.converged), notes
+        attempts: list[Attempt] = []
         for fill in range(MOST_FILLS):
             seed, d = self._seed() + SEEDS_PER_FILL * fill, refined.params.d
             if fill:
-                start, refined, notes = self._initialised(fill_rows(values, min(d, values.shape[1] - 1), seed), d)
-            pair = [(start, self._compared(values, refined), notes)]
-            start, refined, notes = self._initialised(draw_missing(values, pair[0][1].params, seed), d)
-            pair.append((start, self._compared(values, refined), notes))
-            tries.append(_best(pair)[0])
-            if len(_best(tries)) > 1:
+                init, refined, notes = self._initialised(fill_rows(values, min(d, values.shape[1] - 1), seed), d)
+            pair = [(init, self._compared(values, refined), notes)]
+            init, refined, notes = self._initialised(draw_missing(values, pair[0][1].params, seed), d)
+            pair.append((init, self._compared(values, refined), notes))
+            attempts.append(_best(pair)[0])
+            if len(_best(attempts)) > 1:
                 break
-        start, fitted, notes = _best(tries)[0]
+        init, fitted, notes = _best(attempts)[0]
         notes = [*notes, f"{note}; EM used the observed ones"]
         left = self.max_iter - fitted.n_iter
         if fitted.converged or left <= 0:
-            return start, fitted, notes
-        keep = None if kept is None else kept.keeping()
+            return init, fitted, notes
+        keep = None if checkpoint_file is None else checkpoint_file.keeping()
+        saved = None if checkpoint_file is None else checkpoint_file.saved
         last = refine_observed(
             values, fitted.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
-            resume_from=None if kept is None or kept.saved is None else kept.saved.place.resume_from,
-            keep=None if keep is None else lambda at: keep(SwitchPlace(at)),
+            resume_from=None if saved is None else saved.place.resume_from,
+            keep=None if keep is None else lambda at: keep(SwitchSolverState(at)),
         )  # fmt: skip
-        return start, replace(last, n_iter=fitted.n_iter + last.n_iter, path=fitted.path + last.path[1:]), notes
+        return init, replace(last, n_iter=fitted.n_iter + last.n_iter, path=fitted.path + last.path[1:]), notes
 
-    def _initialised(self, filled: Floats, d: int) -> Tried:
-        """The whole fit of completed rows."""
+    def _initialised(self, filled: Floats, d: int) -> Attempt:
+        """A complete fit of completed rows."""
         rows = over(filled)
-        start, params, notes = self._starts(rows, d, spectrum(rows))
-        refined, notes = self._refine_settled(rows, start, params, notes, None)
-        return start, refined, notes
+        init, params, notes = self._starts(rows, d, spectrum(rows))
+        refined, notes = self._refine_settled(rows, init, params, notes, None)
+        return init, refined, notes
 
-    def _compared(self, values: Floats, refined: Climbed) -> Climbed:
+    def _compared(self, values: Floats, refined: SwitchFit) -> SwitchFit:
         """EM on the observed cells for as many iterations as initialisations are compared after."""
         most = min(COMPARED_ITERATIONS, self.max_iter)
         return refine_observed(values, refined.params, noise=self.noise, max_iter=most, tol=self.tol)
@@ -364,62 +406,63 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             found = unequal_noise(moments.product / moments.n, moments.n, most=most, d=d)
         if found is None and d is None and rows.n_rows > m and determined(m, most):
             raise NotIdentifiableError(
-                f"{most} switches do not explain the {m} features beside noise of each one's own, and more are not "
-                "looked for; give n_components (--components), or feature_noise='equal'"
+                f"{most} switches do not explain the {m} features beside unequal noise, and more are not searched for; "
+                "give n_components (--components), or feature_noise='equal'"
             )
         if found is None:
             raise NotIdentifiableError(
-                f"the noise of each of {m} features cannot be told beside {'the' if d is None else d} switches in "
+                f"the noise of each of {m} features cannot be estimated beside {'the' if d is None else d} switches in "
                 f"{rows.n_rows} rows; bring more rows or features, or give feature_noise='equal'"
             )
         logs = np.log(found.variances) / 2
         self._scale, self._last = np.exp(logs - logs.mean()), found.last
         return rows.mapped(divided, self._scale), found.count
 
-    def _choose(self, seen: Spectrum) -> tuple[int, SwitchCount | None]:
-        """d as asked for or estimated; too many raise."""
-        rank = int((seen.values > 1e-12 * seen.values[0]).sum())
+    def _choose(self, eigen: Spectrum) -> tuple[int, SwitchCount | None]:
+        """d as given or estimated; raises if too large."""
+        rank = int((eigen.values > 1e-12 * eigen.values[0]).sum())
         d = self.n_components
         if d is None:
-            count = estimate_number(seen, MOST_FOUND, self.noise)
+            count = estimate_n_switches(eigen, MOST_FOUND, self.noise)
             return count.d, count
-        if d > seen.m or d > rank:
-            what = f"{seen.m} features that change" if d > seen.m else f"data of rank {rank}"
+        if d > eigen.m or d > rank:
+            what = f"{eigen.m} features that change" if d > eigen.m else f"data of rank {rank}"
             raise NotIdentifiableError(
-                f"n_components={d} switches were asked of {what}, whose weights cannot be told apart; "
-                f"ask for {min(rank, seen.m)} at the most"
+                f"n_components must be at most {min(rank, eigen.m)} for {what}, got {d}: the weights of more switches "
+                "are not identifiable; ask for fewer"
             )
         return d, None
 
-    def _starts(self, X: RowPasses, d: int, seen: Spectrum) -> tuple[SpectralStart | None, SwitchParams, list[str]]:
-        """Candidates, the choice among them, and parameters to start from."""
+    def _starts(self, X: RowPasses, d: int, eigen: Spectrum) -> tuple[SpectralInit | None, SwitchParams, list[str]]:
+        """Candidates, the choice among them, and initial parameters of EM."""
         rng = np.random.default_rng(self._seed())
         if self.search == "independent":
-            sigma2 = estimate_noise(seen, d) if self.noise is None else self.noise**2
+            sigma2 = estimate_noise(eigen, d) if self.noise is None else self.noise**2
             found = factor_independent(X, d, sigma2, rng=rng)
             left = f"independent switches: {found.residual:.0%} of the centred tensor is left over"
-            return None, first_params(found.W, found.share, sigma2), [left]
-        start = spectral_start(
+            return None, initial_params(found.W, found.probability, sigma2), [left]
+        init = spectral_init(
             X, d, sigma=self.noise, search=self.search, filter_=None if self.filter == "auto" else self.filter,
-            split=self.split, rng=rng, spectrum_=seen,
+            split=self.split, rng=rng, spectrum_=eigen,
         )  # fmt: skip
-        notes = list(start.notes)
+        notes = list(init.notes)
         if self.search == "auto" and self.refine == "em" and self.max_iter > 0:
-            params, told = raced_params(X, start, rng, self.noise)
-            notes += [told] if told else []
+            params, note = selected_params(X, init, rng, self.noise)
+            notes += [note] if note else []
         else:
-            params = start_params(start)
-        return start, params, notes
+            params = greedy_params(init)
+        return init, params, notes
 
-    def _refine(self, X: RowPasses, params: SwitchParams, kept: SwitchCheckpoint | None) -> Climbed:
+    def _refine(self, X: RowPasses, params: SwitchParams, checkpoint_file: SwitchCheckpoint | None) -> SwitchFit:
         """The chosen refinement; all but EM change the weights alone."""
         if self.refine == "em":
-            saved = None if kept is None else kept.saved
+            saved = None if checkpoint_file is None else checkpoint_file.saved
             if saved is not None and saved.first is not None:
                 return saved.first
             return refine_switches(
                 X, params, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
-                resume_from=None if saved is None else saved.place, keep=None if kept is None else kept.keeping(),
+                resume_from=None if saved is None else saved.place,
+                keep=None if checkpoint_file is None else checkpoint_file.keeping(),
             )  # fmt: skip
         if self.refine is not None and self.max_iter == 0:
             return refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
@@ -427,34 +470,38 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             params = replace(params, W=weighted_least_squares(X.whole(), params.W, float(np.sqrt(params.sigma2))))
         elif self.refine == "als":
             first = (X.whole() @ np.linalg.pinv(params.W) > 0.5).astype(np.float64)
-            W, _, passes, still = alternating_least_squares(X.whole(), first, max_iter=self.max_iter, stop=self.tol > 0)
+            W, _, n_iter, converged = alternating_least_squares(
+                X.whole(), first, max_iter=self.max_iter, stop=self.tol > 0
+            )
             found = refine_switches(X, replace(params, W=W), noise=self.noise, max_iter=0, tol=self.tol)
-            return replace(found, n_iter=passes, converged=still)
-        unclimbed = refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
-        return replace(unclimbed, converged=True)
+            return replace(found, n_iter=n_iter, converged=converged)
+        unrefined = refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
+        return replace(unrefined, converged=True)
 
-    def _settle(self, X: RowPasses, refined: Climbed, kept: SwitchCheckpoint | None) -> tuple[Climbed, str | None]:
-        """The second climb, where one switch is a baseline."""
-        saved = None if kept is None else kept.saved
+    def _settle(
+        self, X: RowPasses, refined: SwitchFit, checkpoint_file: SwitchCheckpoint | None
+    ) -> tuple[SwitchFit, str | None]:
+        """The second EM run, where one switch is a baseline."""
+        saved = None if checkpoint_file is None else checkpoint_file.saved
         return settle_baseline(
             X, refined, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
             resume_from=None if saved is None or saved.first is None else saved.place,
-            keep=None if kept is None else kept.keeping(refined),
+            keep=None if checkpoint_file is None else checkpoint_file.keeping(refined),
         )  # fmt: skip
 
     def _keep(
         self,
         rows: RowPasses,
-        start: SpectralStart | None,
-        refined: Climbed,
+        init: SpectralInit | None,
+        refined: SwitchFit,
         count: SwitchCount | None,
         notes: list[str],
     ) -> None:
         """Hold the fit, most frequent switch first."""
         self._forget()
-        order = np.argsort(-switch_shares(refined.params), kind="stable")
+        order = np.argsort(-on_probabilities(refined.params), kind="stable")
         self._publish(refined.params.permuted(order))
-        self._passes, self._start_kept = rows, start
+        self._passes, self._spectral = rows, init
         self._keep_fit(refined)
         square = squares_of(rows) / (rows.n_rows * rows.n_features)
         self.noise_ = 0.0 if self._params.sigma2 <= 2 * NOISE_FLOOR * square else float(np.sqrt(self._params.sigma2))
@@ -472,9 +519,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     def _publish(self, params: SwitchParams) -> None:
         """Parameters under their public names; features set aside weigh nothing."""
         self._params = params
-        self.components_ = np.zeros((params.d, len(self._kept)))
-        self.components_[:, self._kept] = params.W * self._scale
-        self.switch_probabilities_ = switch_shares(params)
+        self.components_ = np.zeros((params.d, len(self._used_features)))
+        self.components_[:, self._used_features] = params.W * self._scale
+        self.switch_probabilities_ = on_probabilities(params)
         self.joint_probabilities_ = np.exp(params.log_prior)
         self.n_components_ = self._n_features_out = params.d
 
@@ -482,53 +529,121 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     @property
     def feature_noise_(self) -> Floats:
-        """Standard deviation (m,) of the noise of each feature."""
+        """Standard deviation of the noise of each feature, ndarray of shape (n_features,); 0 for a constant one."""
         check_is_fitted(self)
-        out = np.zeros(len(self._kept))
-        out[self._kept] = self.noise_ * self._scale
+        out = np.zeros(len(self._used_features))
+        out[self._used_features] = self.noise_ * self._scale
         return out
 
     def _examine(self, notes: list[str]) -> Examination:
         return examine_switches(
-            self._passes, self._params, self._start_kept, self._seen,
+            self._passes, self._params, self._spectral, self._eigen,
             converged=self.converged_, seed=self._seed(), noise=self.noise, last=self._last, missing=self._missing,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- use
 
     def transform(self, X: Any) -> Floats:
-        """P(switch on | row) (n, d); a row's answer does not depend on its company."""
+        """Posterior probabilities of the switches.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers; NaN marks a missing value.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components_)
+            P(switch on | row); a row's result does not depend on the other rows.
+        """
         return self._posterior(X)[0]
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The most likely on/off vector of every row (n, d)."""
+        """The most likely on/off vector of every row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers; NaN marks a missing value.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples, n_components_)
+        """
         rows = self._rows(X)
-        lost = np.isnan(rows).any(axis=1)
+        incomplete = np.isnan(rows).any(axis=1)
         on = np.empty((len(rows), self.n_components_), np.int64)
         with one_blas_thread():
-            on[~lost] = most_likely(rows[~lost], self._params)
-            if lost.any():
-                on[lost] = most_likely_observed(rows[lost], self._params)
+            on[~incomplete] = most_likely(rows[~incomplete], self._params)
+            if incomplete.any():
+                on[incomplete] = most_likely_observed(rows[incomplete], self._params)
         return on
 
     def score_samples(self, X: Any) -> Floats:
-        """Log-likelihood (n,) of every row, in nats."""
+        """Log-likelihood of every row, in nats.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers; NaN marks a missing value.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
         return self._posterior(X)[1]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of a row, in nats."""
+        """Mean log-likelihood per row, in nats.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers; NaN marks a missing value.
+        y : ignored
+            Present for scikit-learn's API.
+
+        Returns
+        -------
+        float
+        """
         return float(self.score_samples(X).mean())
 
     def inverse_transform(self, H: Any) -> Floats:
-        """Rows (n, m) that switches, or their probabilities, add up to."""
+        """Rows that switches, or their probabilities, add up to.
+
+        Parameters
+        ----------
+        H : array-like of shape (n_samples, n_components_)
+            Switches (0 or 1) or probabilities.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
         check_is_fitted(self)
         H = np.asarray(H, np.float64)
         if H.ndim != 2 or H.shape[1] != self.n_components_:
-            raise DataError(f"switches of shape {H.shape} were given; give rows of {self.n_components_} numbers")
+            raise DataError(
+                f"switches must have shape (n_samples, {self.n_components_}), got {H.shape}; give one column per switch"
+            )
         return np.asarray(H @ self.components_ + self._constant)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
-        """Rows drawn from the model, in the caller's kind of frame."""
+        """Draw rows from the fitted model.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+        random_state : int or None, default=None
+            Seed; None is 0.
+
+        Returns
+        -------
+        frame of shape (n, n_features)
+            In the kind of frame that the model was fitted to.
+        """
         check_is_fitted(self)
         rng = np.random.default_rng(seed_of(random_state))
         drawn = rng.choice(len(self.joint_probabilities_), size=n, p=self.joint_probabilities_)
@@ -540,17 +655,17 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
         rows = self._rows(X)
-        lost = np.isnan(rows).any(axis=1)
+        incomplete = np.isnan(rows).any(axis=1)
         on, logs = np.empty((len(rows), self.n_components_)), np.empty(len(rows))
         with one_blas_thread():
-            on[~lost], logs[~lost] = posterior(rows[~lost], self._params)
-            if lost.any():
-                on[lost], logs[lost] = posterior_observed(rows[lost], self._params)
+            on[~incomplete], logs[~incomplete] = posterior(rows[~incomplete], self._params)
+            if incomplete.any():
+                on[incomplete], logs[incomplete] = posterior_observed(rows[incomplete], self._params)
         return on, logs
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self)
-        rows = np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._kept])
+        rows = np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._used_features])
         if self.n_components_ > MOST_WITH_MISSING and np.isnan(rows).any():
             raise DataError(
                 f"rows must be complete for a model of more than {MOST_WITH_MISSING} switches, got missing values "
@@ -561,7 +676,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     # -------------------------------------------------------------- input
 
     def _read_rows(self, X: Any) -> AnyMatrix:
-        """Rows in memory, or in a file (`latentfit.scan`, or engine="stream"); wide ones are read whole."""
+        """Rows in memory, or in a file (`latentfit.scan`, or engine="stream"); wide ones are read into memory."""
         if isinstance(X, Scan) and self.engine == "memory":
             return self._read(whole(X))
         if isinstance(X, Scan):
@@ -599,21 +714,24 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         for name, known in (("search", Search), ("filter", Filter)):
             if getattr(self, name) not in get_args(known):
                 raise DataError(
-                    f"{name}={getattr(self, name)!r} is not there; give one of {', '.join(get_args(known))}"
+                    f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}; give one of them"
                 )
         if self.refine is not None and self.refine not in get_args(Refine):
-            raise DataError(f"refine={self.refine!r} is not there; give one of {', '.join(get_args(Refine))}, or None")
+            raise DataError(
+                f"refine must be one of {', '.join(get_args(Refine))} or None, got {self.refine!r}; give one of them"
+            )
         if self.noise is not None and not is_amount(self.noise):
-            raise DataError(f"noise={self.noise!r} is no standard deviation; give 0 or a positive number, or None")
+            raise DataError(f"noise must be a standard deviation >= 0 or None, got {self.noise!r}; give such a number")
         if self.feature_noise not in get_args(FeatureNoise):
             raise DataError(f"feature_noise must be 'equal' or 'unequal', got {self.feature_noise!r}; give one of them")
         if self.noise is not None and self.feature_noise == "unequal":
             raise DataError(
-                f"noise={self.noise!r} is one for all features; leave it out, or give feature_noise='equal'"
+                f"noise must be None with feature_noise='unequal', got {self.noise!r}; leave it out, or give "
+                "feature_noise='equal'"
             )
         if self.n_components is not None and not 1 <= self.n_components <= MOST_SWITCHES:
             raise DataError(
-                f"n_components={self.n_components} switches were asked for; give a number from 1 to {MOST_SWITCHES}"
+                f"n_components must be an int from 1 to {MOST_SWITCHES} or None, got {self.n_components}; give one"
             )
 
     # --------------------------------------------------------- model file
@@ -622,7 +740,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     _restore = restore_switches
 
     _names: tuple[str | int, ...]  # of the features that vary
-    _kept: NDArray[np.bool_]  # which those are
+    _used_features: NDArray[np.bool_]  # which those are
     _scale: Floats  # what they were divided by, so that noise is equal
     _last: tuple[float, float] | None  # the last switch's eigenvalue and its threshold, where noise is unequal
     _missing: Floats | None  # the rows as they came, where values are missing

@@ -1,4 +1,4 @@
-"""What the model file of hidden switches holds: weights, P(h), the noise, and which features were set aside."""
+"""What the model file of binary latent factors holds: weights, P(h), the noise, and which features were set aside."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from latentfit.core.model_file import (
     with_story,
 )
 from latentfit.core.tensor.whitened import Spectrum
-from latentfit.factors.em.steps import MOST_SWITCHES, SwitchParams, SwitchPlace, SwitchSums
+from latentfit.factors.em.steps import MOST_SWITCHES, SwitchParams, SwitchSolverState, SwitchStatistics
 
 if TYPE_CHECKING:
     from latentfit.factors.estimator.binary_factors import BinaryFactors
 
 
 def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of fitted switches."""
+    """Arrays and metadata of a fitted model."""
     arrays = {
         "weights": np.ascontiguousarray(model._params.W),
         "log_prior": model._params.log_prior,
@@ -38,7 +38,7 @@ def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
     }
     metadata = {
         "names": plain_names(model._names),
-        "kept": np.flatnonzero(model._kept).tolist(),
+        "kept": np.flatnonzero(model._used_features).tolist(),
         "empty": np.flatnonzero(np.isnan(model._constant)).tolist(),  # features without a value: no constant is known
         "sigma2": float(model._params.sigma2),
         "noise": float(model.noise_),
@@ -49,7 +49,7 @@ def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
 def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, Any]) -> None:
     """Make `model` what `switch_state` described; what does not fit together raises ValueError."""
     W, log_prior = arrays["weights"], arrays["log_prior"]
-    names, kept = read_names(metadata, "names"), typed(metadata, "kept", list)
+    names, used = read_names(metadata, "names"), typed(metadata, "kept", list)
     if W.ndim != 2 or not 1 <= len(W) <= MOST_SWITCHES or W.shape[1] != len(names) or W.dtype != np.float64:
         raise ValueError(f"weights have shape {W.shape} for {len(names)} features")
     if log_prior.shape != (2 ** len(W),) or log_prior.dtype != np.float64:
@@ -57,15 +57,15 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
     if abs(float(np.exp(np.minimum(log_prior, 1.0)).sum()) - 1) > ROUNDING:
         raise ValueError("log_prior holds probabilities that do not sum to one")
     restore_story(model, arrays, metadata, names)
-    if len(kept) != len(names) or not all(type(at) is int and 0 <= at < model.n_features_in_ for at in kept):
-        raise ValueError("kept names a feature that is not there")
-    if kept != sorted(set(kept)):
+    if len(used) != len(names) or not all(type(at) is int and 0 <= at < model.n_features_in_ for at in used):
+        raise ValueError("kept names a feature that does not exist")
+    if used != sorted(set(used)):
         raise ValueError("kept names a feature twice, or not in order")
     sigma2, noise = typed(metadata, "sigma2", float), typed(metadata, "noise", float)
     if sigma2 <= 0 or noise < 0:
         raise ValueError(f"sigma2 is {sigma2} and noise {noise}")
-    model._kept = np.zeros(model.n_features_in_, bool)
-    model._kept[kept] = True
+    model._used_features = np.zeros(model.n_features_in_, bool)
+    model._used_features[used] = True
     model._constant = arrays.get("constant", np.zeros(model.n_features_in_))  # files of 0.1.0 did not say
     if model._constant.shape != (model.n_features_in_,) or not np.isfinite(model._constant).all():
         raise ValueError(f"constant has shape {model._constant.shape} for {model.n_features_in_} features")
@@ -82,22 +82,21 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
 
 
 # -----------------------------------------------------------------------------
-# The checkpoint of a fit of hidden switches: where its climb stands, and the first climb's answer during the second.
+# The checkpoint of a fit: the solver state of its EM run, and the first run's result during the second.
 #
-# A fit climbs once, and once more where one switch is a baseline (`factors/em/least_squares.py`); each climb is one
-# in the
-# plane of the start and one beyond it. What comes before (moments, the search, the race) is made again when a fit goes
-# on: it takes a few passes and gives the same bits.
+# A fit runs EM once, and once more where one switch is a baseline (`factors/em/least_squares.py`); each run is first in
+# the plane of the initialisation, then beyond it. What comes before (moments, search, multi-start selection) is
+# computed again when a fit resumes: it takes a few passes over the data and gives the same bits.
 
-Climbed = EMResult[SwitchParams, SwitchSums]
+SwitchFit = EMResult[SwitchParams, SwitchStatistics]
 
 
 @dataclass(frozen=True)
 class SavedSwitches:
-    """Where a stopped fit stood, and what its first climb had found if that was over."""
+    """Solver state of an interrupted fit, and the result of its first EM run if that had ended."""
 
-    place: SwitchPlace
-    first: Climbed | None
+    place: SwitchSolverState
+    first: SwitchFit | None
 
 
 class SwitchCheckpoint(KeptFile):
@@ -107,10 +106,10 @@ class SwitchCheckpoint(KeptFile):
     def saved(self) -> SavedSwitches | None:
         return None if self.file is None else _saved(self.file)
 
-    def keeping(self, first: Climbed | None = None) -> Callable[[SwitchPlace], None]:
-        """What a climb calls after every iteration; `first` is the climb before it."""
+    def keeping(self, first: SwitchFit | None = None) -> Callable[[SwitchSolverState], None]:
+        """Callback of an EM run after every iteration; `first` is the result of the run before it."""
 
-        def keep(place: SwitchPlace) -> None:
+        def keep(place: SwitchSolverState) -> None:
             if not self.due:
                 return
             resume_from, before = place.resume_from, place.before
@@ -126,11 +125,11 @@ class SwitchCheckpoint(KeptFile):
         return keep
 
 
-def matrix_key(seen: Spectrum, names: tuple[str | int, ...]) -> str:
-    """Tells matrices apart by their features and their first two moments."""
-    known = hashlib.sha256(repr((seen.n, names)).encode())
-    known.update(seen.mean.tobytes())
-    known.update(seen.values.tobytes())
+def matrix_key(eigen: Spectrum, names: tuple[str | int, ...]) -> str:
+    """Key of a matrix: its features and their first two moments."""
+    known = hashlib.sha256(repr((eigen.n, names)).encode())
+    known.update(eigen.mean.tobytes())
+    known.update(eigen.values.tobytes())
     return known.hexdigest()
 
 
@@ -153,6 +152,6 @@ def _saved(file: ModelFile) -> SavedSwitches:
     if facts["first"] is not None:
         n_iter, converged, log_likelihood, objective = facts["first"]
         params, path = _params(arrays, "first_"), arrays["first_path"].tolist()
-        sums = SwitchSums(log_likelihood, np.empty(0), np.empty((0, 0)), None)  # nobody asks for them any more
-        first = EMResult(params, sums, objective, log_likelihood, n_iter, converged, path)
-    return SavedSwitches(SwitchPlace(resume_from, before), first)
+        statistics = SwitchStatistics(log_likelihood, np.empty(0), np.empty((0, 0)), None)  # no longer used
+        first = EMResult(params, statistics, objective, log_likelihood, n_iter, converged, path)
+    return SavedSwitches(SwitchSolverState(resume_from, before), first)

@@ -1,8 +1,8 @@
 """Which candidates are the switches, when noise blurs their scores: several picks, judged by likelihood.
 
 Scores of true and false candidates overlap when the two bumps of a switch do, and a true vector that is badly estimated
-scores badly. Picks with jittered scores climb on a sample of rows by successive halving; the best by likelihood is the
-start.
+scores badly. Picks with jittered scores are refined by EM on a sample of rows with successive halving; the pick with
+the highest likelihood becomes the initialisation.
 """
 
 from __future__ import annotations
@@ -12,84 +12,86 @@ import numpy as np
 from latentfit.core.kernels import Floats
 from latentfit.core.multistart import Candidate, halve
 from latentfit.core.tensor.binary import KS_NULL, choose, choose_all, weights_of
-from latentfit.core.tensor.init import SpectralStart
+from latentfit.core.tensor.init import SpectralInit
 from latentfit.engine.passes import RowPasses
 from latentfit.factors.em.steps import (
     HIGH_NOISE,
     SPLIT_STATES,
     SwitchParams,
-    first_params,
+    initial_params,
     plane_steps,
     way_to_sum,
 )
 
 PICKS = 24
-"""Sets of candidates that race, the greedy one among them."""
+"""Sets of candidates compared in multi-start selection, the greedy one among them."""
 SWAPS = 12
 """Sets that differ from the greedy one in its worst member only."""
 SHORT_LIST = 16
 """Candidates per switch that picks are made of."""
 JITTER = 0.5
 """Spread of the logarithm of a jittered score."""
-DOUBTFUL = 1.25
-"""A chosen score this many times its null level (1 % of true switches exceed it) is doubtful."""
-RACE_ROWS = 5_000
-RACE_ROUNDS = (4, 4, 6, 8, 10)
-"""Passes of everyone, of the better half, of the better quarter, …"""
+AMBIGUOUS = 1.25
+"""A chosen score this many times its null level (1 % of true switches exceed it) is ambiguous."""
+SELECTION_ROWS = 5_000
+HALVING_ROUNDS = (4, 4, 6, 8, 10)
+"""EM iterations of all sets, of the better half, of the better quarter, …"""
 
 
-def start_params(start: SpectralStart) -> SwitchParams:
+def greedy_params(init: SpectralInit) -> SwitchParams:
     """The greedy pick as parameters."""
-    return first_params(start.W, start.share, start.sigma2)
+    return initial_params(init.W, init.probability, init.sigma2)
 
 
-def raced_params(
-    X: RowPasses, start: SpectralStart, rng: np.random.Generator, noise: float | None = None
+def selected_params(
+    X: RowPasses, init: SpectralInit, rng: np.random.Generator, noise: float | None = None
 ) -> tuple[SwitchParams, str | None]:
-    """Where EM starts, and what to say about it: the greedy pick, or the best of several when noise is high."""
-    greedy = start_params(start)
-    high = float(np.median(greedy.spread)) > HIGH_NOISE or doubtful(start)
-    if not high or start.noise_free or start.exclusive or greedy.d > SPLIT_STATES:
+    """Initial parameters of EM and a note: the greedy pick, or the best of several when noise is high."""
+    greedy = greedy_params(init)
+    high = float(np.median(greedy.spread)) > HIGH_NOISE or ambiguous(init)
+    if not high or init.noise_free or init.exclusive or greedy.d > SPLIT_STATES:
         return greedy, None
-    picks = jittered_picks(start, rng)
+    picks = jittered_picks(init, rng)
     if len(picks) < 2:
         return greedy, None
-    rows, _ = X.sample(RACE_ROWS)
-    basis = start.whitening.basis
-    entrants = []
-    for number, y in enumerate(picks):
-        params = first_params(weights_of(y, start.whitening) @ basis, (y**2).sum(axis=1), start.sigma2)
-        entrants.append(Candidate(str(number), plane_steps(rows, basis, way_to_sum(params), noise), params))
-    raced = halve(entrants, rounds=RACE_ROUNDS, max_iter=sum(RACE_ROUNDS), tol=0.0, accelerate=True)
-    found: SwitchParams = raced.refined.params
-    words = "the greedy one" if raced.name == "0" else "another than the greedy one"
-    note = f"scores overlap: {len(picks)} sets of candidates climbed on {len(rows):,} rows, {words} was likeliest"
-    return SwitchParams(found.W @ basis.T, found.log_prior, found.sigma2), note
+    rows, _ = X.sample(SELECTION_ROWS)
+    basis = init.whitening.basis
+    candidates = []
+    for position, y in enumerate(picks):
+        params = initial_params(weights_of(y, init.whitening) @ basis, (y**2).sum(axis=1), init.sigma2)
+        candidates.append(Candidate(str(position), plane_steps(rows, basis, way_to_sum(params), noise), params))
+    selected = halve(candidates, rounds=HALVING_ROUNDS, max_iter=sum(HALVING_ROUNDS), tol=0.0, accelerate=True)
+    params = selected.refined.params
+    winner = "the greedy one" if selected.name == "0" else "another than the greedy one"
+    note = (
+        f"scores overlap: {len(picks)} sets of candidates were compared on {len(rows):,} rows, {winner} was likeliest"
+    )
+    return SwitchParams(params.W @ basis.T, params.log_prior, params.sigma2), note
 
 
-def doubtful(start: SpectralStart) -> bool:
+def ambiguous(init: SpectralInit) -> bool:
     """Whether a chosen candidate's Kolmogorov–Smirnov score is no true switch's."""
-    found = start.candidates
-    worst = float(found.scores[found.chosen].max(initial=0.0))
-    return found.filter == "ks" and worst * np.sqrt(found.n_scored) > DOUBTFUL * KS_NULL
+    search = init.candidates
+    worst = float(search.scores[search.chosen].max(initial=0.0))
+    return search.filter == "ks" and worst * np.sqrt(search.n_scored) > AMBIGUOUS * KS_NULL
 
 
-def jittered_picks(start: SpectralStart, rng: np.random.Generator) -> list[Floats]:
+def jittered_picks(init: SpectralInit, rng: np.random.Generator) -> list[Floats]:
     """Distinct independent sets of candidates (d, d) each, the greedy one first."""
-    found, d = start.candidates, start.whitening.d
-    if len(found.chosen) < d:
+    search, d = init.candidates, init.whitening.d
+    if len(search.chosen) < d:
         return []
-    short = min(len(found.scores), SHORT_LIST * d)
-    logs = np.log(np.maximum(found.scores[:short], 1e-300))
-    kept = found.chosen[np.argsort(found.scores[found.chosen], kind="stable")][:-1]
-    others = np.setdiff1d(np.arange(short), found.chosen)
-    orders = [np.append(kept, other) for other in others]  # the worst one for the next best, one after another
-    orders = [order for order in orders if len(choose(found.pairs.y, order)) == d][:SWAPS]
+    short = min(len(search.scores), SHORT_LIST * d)
+    logs = np.log(np.maximum(search.scores[:short], 1e-300))
+    others_chosen = search.chosen[np.argsort(search.scores[search.chosen], kind="stable")][:-1]
+    others = np.setdiff1d(np.arange(short), search.chosen)
+    orders = [np.append(others_chosen, other) for other in others]  # the worst one for the next best, one after another
+    orders = [order for order in orders if len(choose(search.pairs.y, order)) == d][:SWAPS]
     jitter = JITTER * rng.standard_normal((PICKS, short))
     orders += [np.argsort(logs + noise, kind="stable") for noise in jitter]
-    picks = {tuple(sorted(found.chosen.tolist())): found.chosen}
+    picks = {tuple(sorted(search.chosen.tolist())): search.chosen}
     for order in orders:
-        pick = choose_all(found.pairs.y, order)
+        pick = choose_all(search.pairs.y, order)
         if len(pick) == d and len(picks) < PICKS:
             picks.setdefault(tuple(sorted(pick.tolist())), pick)
-    return [found.pairs.y[pick] for pick in picks.values()]
+    return [search.pairs.y[pick] for pick in picks.values()]

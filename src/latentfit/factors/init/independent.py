@@ -22,17 +22,17 @@ from latentfit.core.tensor.whitened import centred_tensor, spectrum, whiten
 from latentfit.engine.passes import RowPasses
 
 STARTS = 20
-"""Power starts per deflation step and switch."""
+"""Starting vectors of the power iteration per deflation step and switch."""
 POWER_STEPS = 100
-"""Steps from a start at most: near a component of an orthogonal tensor each squares the error."""
+"""Steps from a starting vector at most: near a component of an orthogonal tensor each squares the error."""
 
 
 @dataclass(frozen=True)
 class IndependentSwitches:
-    """Weights (d, m), shares (d,), and the skew of each switch."""
+    """Weights (d, m), probabilities of being on (d,), and the skew of each switch."""
 
     W: Floats
-    share: Floats
+    probability: Floats
     skew: Floats
     residual: float  # ‖T − Σ s a ⊗ a ⊗ a‖ / ‖T‖: what independence does not explain
 
@@ -41,9 +41,9 @@ def factor_independent(
     X: Floats | RowPasses, d: int, sigma2: float, *, rng: np.random.Generator
 ) -> IndependentSwitches:
     """Weights of d independent switches from rows (n, m) with noise variance σ²."""
-    seen = spectrum(X, centred=True)
-    whitening = whiten(seen, d, sigma2)
-    T = centred_tensor(X, whitening, seen.mean)
+    eigen = spectrum(X, centred=True)
+    whitening = whiten(eigen, d, sigma2)
+    T = centred_tensor(X, whitening, eigen.mean)
     rest = T.copy()
     directions: list[Floats] = []
     skews: list[float] = []
@@ -54,15 +54,15 @@ def factor_independent(
         directions.append(u)
         skews.append(skew)
     s, a = np.array(skews), np.array(directions)
-    share = (1 - s / np.sqrt(4 + s**2)) / 2  # solves s = (1 − 2p)/√(p(1 − p))
+    probability = (1 - s / np.sqrt(4 + s**2)) / 2  # solves s = (1 − 2p)/√(p(1 − p))
     # x − μ = Σ w_i √(p_i(1 − p_i)) z_i with whitened z_i along a_i
-    W = (a @ np.linalg.pinv(whitening.K)) / np.sqrt(share * (1 - share))[:, None]
-    mean_coefficient = np.linalg.lstsq(W.T, seen.mean, rcond=None)[0]  # p_i, or p_i − 1 where the sign is wrong
-    turned = np.abs(mean_coefficient - share) > np.abs(mean_coefficient - share + 1)
+    W = (a @ np.linalg.pinv(whitening.K)) / np.sqrt(probability * (1 - probability))[:, None]
+    mean_coefficient = np.linalg.lstsq(W.T, eigen.mean, rcond=None)[0]  # p_i, or p_i − 1 where the sign is wrong
+    turned = np.abs(mean_coefficient - probability) > np.abs(mean_coefficient - probability + 1)
     W[turned] *= -1
-    share = np.where(turned, 1 - share, share)
+    probability = np.where(turned, 1 - probability, probability)
     size = float(np.linalg.norm(T))
-    return IndependentSwitches(W, share, np.where(turned, -s, s), float(np.linalg.norm(rest)) / max(size, 1e-300))
+    return IndependentSwitches(W, probability, np.where(turned, -s, s), float(np.linalg.norm(rest)) / max(size, 1e-300))
 
 
 def deflate(T: Floats, starts: Floats, before: Floats) -> Floats:

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from latentfit.core.kernels import Floats
-from latentfit.core.matrix import cell_words, hash_rows
+from latentfit.core.matrix import cell_bits, hash_rows
 from latentfit.core.sampling import Words, scramble, uniform
 
 FIT_ROWS = 20_000
@@ -56,9 +56,9 @@ def fill_rows(values: Floats, rank: int, seed: int) -> Floats:
     out = np.array(values)
     for begin in range(0, len(values), BLOCK):
         block = slice(begin, begin + BLOCK)
-        gaps = np.isnan(values[block])
+        missing = np.isnan(values[block])
         drawn = _draw_rows(values[block], model, hashes[block], columns, seed)
-        out[block] = np.where(gaps, drawn, values[block])
+        out[block] = np.where(missing, drawn, values[block])
     return out
 
 
@@ -125,11 +125,11 @@ def _draw_rows(values: Floats, model: GaussianRows, hashes: Words, columns: Word
 
 def column_hashes(values: Floats, seed: int) -> Words:
     """One number per column from what it holds; the order of rows does not matter."""
-    words = [cell_words(values[:, n]) for n in range(values.shape[1])]
-    return np.array([scramble(column, seed).sum(dtype=np.uint64) for column in words], np.uint64)
+    hashes = [cell_bits(values[:, n]) for n in range(values.shape[1])]
+    return np.array([scramble(column, seed).sum(dtype=np.uint64) for column in hashes], np.uint64)
 
 
 def cell_normals(rows: Words, columns: Words, seed: int) -> Floats:
     """Standard normal numbers (n, m), a function of each cell's row and column."""
-    words = scramble(rows[:, None] ^ scramble(columns, seed)[None, :], seed)
-    return np.asarray(ndtri(uniform(words) + 2.0**-54))
+    hashes = scramble(rows[:, None] ^ scramble(columns, seed)[None, :], seed)
+    return np.asarray(ndtri(uniform(hashes) + 2.0**-54))

@@ -1,7 +1,7 @@
 """How many switches there are where values are missing, from the observed cells alone.
 
-Completed rows cannot tell: cells drawn from a model of r switches dilute the (r+1)-th eigenvalue. Here the test is the
-score of the likelihood of the observed cells: with a zero-mean Gaussian model of r factors, Σ = LLᵀ + σ²I fitted to
+Completed rows do not show it: cells drawn from a model of r switches dilute the (r+1)-th eigenvalue. Here the test is
+the score of the likelihood of the observed cells: with a zero-mean Gaussian model of r factors, Σ = LLᵀ + σ²I fitted to
 them, s = Σ_oo⁻¹ x_o of every row has the covariance P = Σ_oo⁻¹ unless there is a further factor. Along directions
 orthogonal to L the eigenvalues of Σ_i s sᵀ relative to Σ_i P take the place of the sample eigenvalues beyond the r-th.
 
@@ -30,7 +30,7 @@ from latentfit.factors.init.missing import BLOCK, FIT_ROWS, GaussianRows, fit_ga
 MOST_TESTED = 300
 """Features up to which the score is tested: its cost grows with their third power."""
 NOISE_FREE = 1e-10
-"""Share of the mean square below which what the factors leave is rounding, and no noise to test against."""
+"""Fraction of the mean square below which what the factors leave is rounding, and no noise to test against."""
 DEVIATION_ROWS = 400
 """Rows that the equivalent number of rows is estimated from."""
 

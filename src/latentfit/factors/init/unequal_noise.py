@@ -6,7 +6,7 @@ Needs     more rows than features, and enough features that Ψ is determined: (m
 Promises  a fixed point of the likelihood's equations; the smallest k under which no further eigenvalue of the rows,
           each feature divided by its noise, rises above what noise alone makes
 Differs   M is the second moment, not the covariance: a switch that is nearly always on would vanish with the mean. A
-          switch that moves one feature alone is noise of that feature here: nothing in M tells them apart
+          switch that moves one feature alone is noise of that feature here: M does not distinguish them
 
 Symbols   here       shape   meaning
           M          (m, m)  second moment E[x ⊗ x]
@@ -25,7 +25,7 @@ from latentfit.core.tensor.init import ALPHA, SwitchCount, count_switches, thres
 STEPS, SETTLED = 300, 1e-4
 """Steps at most, and the relative change of the noise at which they end."""
 LEAST = 1e-6
-"""Smallest noise variance of a feature, as a share of its mean square (a Heywood case would be zero)."""
+"""Smallest noise variance of a feature, as a fraction of its mean square (a Heywood case would be zero)."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class UnequalNoise:
     """The number of switches with its margins, and the noise variance of every feature (m,).
 
     `last` is the eigenvalue of the last switch and what noise alone makes of it, features divided by their noise beside
-    one switch fewer: their noise beside all of them would make room for the last one, be it there or not.
+    one switch fewer: their noise beside all of them would make room for the last one, whether it exists or not.
     """
 
     count: SwitchCount
@@ -42,7 +42,7 @@ class UnequalNoise:
 
 
 def determined(m: int, k: int) -> bool:
-    """Whether m features can tell the noise of each beside k factors (Ledermann's bound)."""
+    """Whether m features determine the noise of each beside k factors (Ledermann's bound)."""
     return 0 < k < m and (m - k) ** 2 >= m + k
 
 
