@@ -214,7 +214,7 @@ REFUSED = {
     "max_components='all' is no whole number": (latentfit.BernoulliMixture(max_components="all"), YES),
     "noise='low' is no standard deviation": (latentfit.BinaryFactors(2, noise="low"), YES),
     "min_maf=None is no number; give one, such as 0.0": (latentfit.Admixture(1, min_maf=None), YES),
-    "smoothing=0.1; give 'auto', or two positive numbers": (latentfit.TopicModel(2, smoothing=0.1), YES),
+    "smoothing must be 'auto' or two positive numbers": (latentfit.TopicModel(2, smoothing=0.1), YES),
     "abstain='skip' is one label; give a list: abstain=['skip']": (latentfit.DawidSkene(abstain="skip"), YES),
     "abstain=-1 is one label": (latentfit.DawidSkene(abstain=-1), YES),
     "columns=['task', 'worker', 'label'] says no roles; give a dictionary": (
