@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 
 
-def sweep(matrix, mass, prior, affinity, messages, beliefs, groups, damping=0.0):
-    """One sweep over groups of nodes; `messages` is {(sender, receiver): (K,)}, changed like `beliefs` in place."""
+def sweep(matrix, mass, prior, affinity, messages, posterior, groups, damping=0.0):
+    """One sweep over groups of nodes; `messages` is {(sender, receiver): (K,)}, changed like `posterior` in place."""
     for group in groups:
-        field = affinity @ (mass @ beliefs)
+        field = affinity @ (mass @ posterior)
         said, now = {}, {}
         for i in group:
             heard = {j: (affinity ** matrix[i, j]) @ messages[j, i] for j in np.flatnonzero(matrix[i])}
@@ -22,13 +22,13 @@ def sweep(matrix, mass, prior, affinity, messages, beliefs, groups, damping=0.0)
                 said[i, j] = (1 - damping) * rest / rest.sum() + damping * messages[i, j]
         messages.update(said)
         for i, belief in now.items():
-            beliefs[i] = belief
+            posterior[i] = belief
 
 
-def bethe(matrix, mass, prior, affinity, messages, beliefs):
+def bethe(matrix, mass, prior, affinity, messages, posterior):
     """Bethe's log Z, and the expected weight of edges between blocks, from both ends."""
-    n, K = beliefs.shape
-    held = mass @ beliefs
+    n, K = posterior.shape
+    held = mass @ posterior
     field = affinity @ held
     value, pairs = field @ held / 2, np.zeros((K, K))
     for i in range(n):
@@ -46,7 +46,7 @@ def bethe(matrix, mass, prior, affinity, messages, beliefs):
 def exact(matrix, mass, prior, affinity):
     """log Z and beliefs by summing over all labellings, every pair of nodes with its Poisson factor."""
     n, K = len(matrix), len(prior)
-    total, beliefs = 0.0, np.zeros((n, K))
+    total, posterior = 0.0, np.zeros((n, K))
     for labels in itertools.product(range(K), repeat=n):
         at = np.array(labels)
         rate = affinity[np.ix_(at, at)]
@@ -55,5 +55,5 @@ def exact(matrix, mass, prior, affinity):
         log += (matrix * np.log(rate) - np.outer(mass, mass) * rate)[upper].sum()
         weight = np.exp(log)
         total += weight
-        beliefs[np.arange(n), at] += weight
-    return np.log(total), beliefs / total
+        posterior[np.arange(n), at] += weight
+    return np.log(total), posterior / total

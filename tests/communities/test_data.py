@@ -101,7 +101,7 @@ def test_nodes_without_edges():
     graph = read_graph(pd.DataFrame({"source": ["a", "c", None], "target": ["b", None, "d"]}))
     assert graph.names.tolist() == ["a", "b", "c", "d"]
     assert graph.degrees.tolist() == [1, 1, 0, 0]
-    assert graph.notes == ("2 of 4 nodes have no edge and get the blocks' shares for probabilities",)
+    assert graph.notes == ("2 of 4 nodes have no edge and get the blocks' proportions for probabilities",)
     matrix = np.zeros((3, 3))
     matrix[0, 1] = 1
     assert read_graph(sp.csr_array(matrix)).degrees.tolist() == [1, 1, 0]

@@ -72,7 +72,7 @@ def test_strengths_are_eigenvalues_of_the_non_backtracking_matrix():
     np.testing.assert_allclose(found.strengths[:3], truth[:3], rtol=1e-6)
 
 
-def test_starts_find_clear_blocks_and_keep_the_number():
+def test_initialisations_find_clear_blocks_and_keep_the_number():
     made = block_graph(500, 4, 20.0, strength=8.0, random_state=2)
     starts = list(spectral_labels(made.matrix, 4, 5, np.random.default_rng(0)))
     assert [name for name, _ in starts][:3] == ["scaled SVD", "Bethe Hessian", "scaled SVD, plain rows"]

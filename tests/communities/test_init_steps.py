@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from latentfit.communities.init import bethe_hessian
 from latentfit.communities.init import spectral as block_starts
 from latentfit.communities.init.bethe_hessian import (
-    CHANCE,
     HEAVIEST,
+    NOISE_MARGIN,
     Signals,
     branching,
     hessian,
@@ -110,7 +110,7 @@ def test_large_and_small_graphs_are_decomposed_alike(monkeypatch):
     assert len(asked) == 2, "ARPACK only where the graph is large and few are asked for"
 
 
-def test_what_chance_cannot_show_is_informative():
+def test_signals_above_noise_are_informative():
     made = Signals(2.0, np.array([2.0, 1.25, 1.03, 1.01, -1.02, -1.06, 0.5]), 0.02)
     assert made.informative.tolist() == [2.0, 1.25, 1.03, -1.06]
     want = [2 * (v + np.sqrt(v**2 - 1)) for v in (2.0, 1.25, 1.03, 1.06)]
@@ -121,7 +121,7 @@ def test_what_chance_cannot_show_is_informative():
 
 def test_the_margin_is_small_in_large_graphs_and_counts_nodes_with_edges_only():
     complete = sp.csr_array(np.pad(np.ones((6, 6)) - np.eye(6), (0, 200)))  # r² = 4, 200 nodes without an edge
-    assert signals(complete, 2).margin == pytest.approx(min(CHANCE / 4, 6 ** (-2 / 3)), rel=1e-5)
+    assert signals(complete, 2).margin == pytest.approx(min(NOISE_MARGIN / 4, 6 ** (-2 / 3)), rel=1e-5)
     n = 999
     ring = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
     assert signals(ring, 2).margin == pytest.approx(n ** (-2 / 3))  # r² = 1, and n^(−2/3) = .01
@@ -207,7 +207,7 @@ def test_rows_have_length_one_or_are_not_seen():
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6])
-def test_starts_have_names_in_their_order(number):
+def test_initialisations_have_names_in_their_order(number):
     starts = list(spectral_labels(weighted_graph(), 2, number, np.random.default_rng(0)))
     names = [
         "scaled SVD",
@@ -221,7 +221,7 @@ def test_starts_have_names_in_their_order(number):
     assert all(set(labels.tolist()) <= {0, 1} for _, labels in starts)
 
 
-def test_starts_cluster_the_points_that_their_names_say(monkeypatch):
+def test_initialisations_cluster_the_points_that_their_names_say(monkeypatch):
     matrix = weighted_graph(2)
     asked = []
 

@@ -71,7 +71,7 @@ def test_topics_leap_as_squarem(kind):
     far, length = squarem(*(flat(part) for part in points))
     assert (length > 1.2) == (kind == "long")
     np.testing.assert_allclose(found.topics, columns_to_one(far.reshape(3, 2)), rtol=1e-9)
-    np.testing.assert_array_equal(found.shares, shares[2])  # shares follow by their own steps
+    np.testing.assert_array_equal(found.proportions, shares[2])  # shares follow by their own steps
     for model, part in zip(models, points, strict=True):
         np.testing.assert_array_equal(model.topics, part)
 

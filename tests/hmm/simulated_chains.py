@@ -19,7 +19,7 @@ class World:
 
 
 def sound(seed):
-    """Two to five states whose symbols differ, a hundred and more observations a symbol."""
+    """Two to five states whose symbols differ, a hundred and more observations per symbol."""
     rng = np.random.default_rng([1, seed])
     K, M = int(rng.integers(2, 6)), int(rng.choice([20, 50, 100]))
     N = int(rng.choice([150, 300])) * M + 10_000

@@ -65,7 +65,7 @@ def test_predict_gives_the_same_states(table, tmp_path, capsys):
     assert told.out.splitlines()[2].startswith("1,2,,")
 
 
-def test_lines_letters_and_gaps(tmp_path, capsys):
+def test_lines_letters_and_missing_symbols(tmp_path, capsys):
     rng = np.random.default_rng(0)
     text = "".join(np.array(list("ACGTN"))[rng.integers(0, 5, 400)])
     with gzip.open(tmp_path / "dna.txt.gz", "wt") as file:

@@ -25,7 +25,7 @@ def verdict(world):
 
 
 @pytest.mark.slow
-def test_inputs_without_an_answer_are_doubted():
+def test_inputs_without_an_answer_are_not_trusted():
     assert_doubted(hopeless, verdict, len(HOPELESS))
 
 

@@ -19,15 +19,15 @@ from latentfit.hmm.em.fit import (
     cut,
     few,
     fit_chain,
-    most_raced,
+    initial_models,
     near_chain,
     no_states,
     one_state,
     pieces_of,
     random_chain,
     scarce,
-    spectral_starts,
-    starts_of,
+    selection_steps,
+    spectral_inits,
     thinned,
     unigram,
     well_known,
@@ -166,7 +166,7 @@ def test_long_sequences_are_cut_evenly_and_short_ones_stay_whole():
     assert lengths_of_pieces(1000, 200) == evenly + [200 * (n + 1) // 7 - 200 * n // 7 for n in range(7)]
 
 
-def test_the_share_left_out_is_that_of_the_steps_and_all_of_them_are_somewhere():
+def test_the_held_out_proportion_is_that_of_the_steps_and_no_step_is_lost():
     data = drawn(1000, length=10)
     split = cut(data, 0)
     assert (split.learn.n_steps, split.held.n_steps) == (800, 200)
@@ -219,8 +219,8 @@ def test_few_and_many_observations():
     assert not few(drawn(75))
     assert well_known(drawn(3000))
     assert not well_known(drawn(2999))
-    assert most_raced(drawn(10)) == chain_fit.MOST_RACED
-    assert most_raced(drawn(10, M=4000)) == 100_000
+    assert selection_steps(drawn(10)) == chain_fit.SELECTION_STEPS
+    assert selection_steps(drawn(10, M=4000)) == 100_000
 
 
 # ----------------------------------------------------------------- starts
@@ -237,13 +237,13 @@ def test_a_random_model_has_the_frequencies_times_exponential_noise():
     assert one_state(sequences("aab-")).emissions[0].tolist() == pytest.approx([2 / 3, 1 / 3, 0])
 
 
-def test_which_starts_there_are(monkeypatch):
+def test_which_initialisations_are_tried(monkeypatch):
     data, rng = drawn(100), np.random.default_rng(0)
     spectral = [("slices", CHAIN), ("vertices", CHAIN)]
-    monkeypatch.setattr(chain_fit, "spectral_starts", lambda *rest: list(spectral))
+    monkeypatch.setattr(chain_fit, "spectral_inits", lambda *rest: list(spectral))
 
     def names(n_states, init="auto", n_init=None, some=data):
-        return [name for name, _ in starts_of(some, n_states, init, n_init, rng)]
+        return [name for name, _ in initial_models(some, n_states, init, n_init, rng)]
 
     two = ["slices", "vertices"]
     assert names(1) == ["one state"]
@@ -259,7 +259,7 @@ def test_which_starts_there_are(monkeypatch):
     assert names(2, "spectral") == ["random 1", "random 2"]
 
 
-def test_moments_give_two_starts_where_observations_are_many(monkeypatch):
+def test_moments_give_two_initialisations_where_observations_are_many(monkeypatch):
     rng = np.random.default_rng(0)
     slices = [CHAIN]
     monkeypatch.setattr(chain_fit, "neighbours_of", lambda data, n: None)
@@ -267,7 +267,7 @@ def test_moments_give_two_starts_where_observations_are_many(monkeypatch):
     monkeypatch.setattr(chain_fit, "chain_by_vertices", lambda around: CHAIN)
 
     def names(data, n_states=3):
-        return [name for name, _ in spectral_starts(data, n_states, rng)]
+        return [name for name, _ in spectral_inits(data, n_states, rng)]
 
     assert names(drawn(75)) == ["slices", "vertices"]
     assert names(drawn(74)) == ["slices"]
@@ -292,7 +292,7 @@ def test_moments_give_two_starts_where_observations_are_many(monkeypatch):
 # -------------------------------------------------------------- smoothing
 
 
-def walk(monkeypatch, values, *, held="abcabcabca", onward=False, passes=9):
+def walk(monkeypatch, values, *, held="abcabcabca", onward=False, n_iter=9):
     """What `choose_smoothing` tries when strength s makes what is left out `values[s]` nats probable."""
     tried, resume_from = [], []
 
@@ -307,7 +307,7 @@ def walk(monkeypatch, values, *, held="abcabcabca", onward=False, passes=9):
     data = sequences(held)
     steps = ChainSteps(data, chain_prior(data, 0.0))
     strengths = list(values)
-    prior, refined, value = choose_smoothing(steps, CHAIN, data, strengths, passes=passes, onward=onward)
+    prior, refined, value = choose_smoothing(steps, CHAIN, data, strengths, n_iter=n_iter, onward=onward)
     assert prior.moves == 1.0
     assert value == values[prior.emissions] == max(values[one] for one in tried)
     assert refined.params.emissions[0, 0] == prior.emissions
@@ -328,12 +328,12 @@ def test_smoothing_that_is_far_worse_ends_the_walk_at_once(monkeypatch):
     assert walk(monkeypatch, {1.0: -5.0, 2.0: -5.09, 3.0: -4.0})[:2] == (3.0, [1.0, 2.0, 3.0])
 
 
-def test_later_climbs_go_on_from_the_first_for_a_third_of_the_passes(monkeypatch):
+def test_later_em_runs_go_on_from_the_first_for_a_third_of_the_iterations(monkeypatch):
     values = {1.0: -5.0, 2.0: -4.9, 3.0: -4.8}
     resume_from = walk(monkeypatch, values, onward=True)[2]
-    assert [(start.emissions[0, 0], passes) for start, passes in resume_from] == [(0.5, 9), (1.0, 3), (1.0, 3)]
+    assert [(start.emissions[0, 0], n_iter) for start, n_iter in resume_from] == [(0.5, 9), (1.0, 3), (1.0, 3)]
     resume_from = walk(monkeypatch, values)[2]
-    assert [(start.emissions[0, 0], passes) for start, passes in resume_from] == [(0.5, 9)] * 3
+    assert [(start.emissions[0, 0], n_iter) for start, n_iter in resume_from] == [(0.5, 9)] * 3
 
 
 def test_symbols_alone_are_smoothed_as_suits_what_was_left_out():
@@ -345,9 +345,9 @@ def test_symbols_alone_are_smoothed_as_suits_what_was_left_out():
         strength = 0.25 * (2.0**20) ** (n / 40)
         shown = np.array([3, 1, 0]) + strength * prior.shape
         shown /= shown.sum()
-        told = np.log(shown[0]) + 2 * np.log(shown[1]) + np.log(shown[2])
-        if told > best:
-            best, want = told, shown
+        by_piece = np.log(shown[0]) + 2 * np.log(shown[1]) + np.log(shown[2])
+        if by_piece > best:
+            best, want = by_piece, shown
     assert value == pytest.approx(best)
     np.testing.assert_allclose(chain.emissions[0], want, rtol=1e-10)
     assert chain.transitions.tolist() == [[1.0]]
@@ -367,33 +367,33 @@ def test_priors_near_a_model_and_without_states():
 # -------------------------------------------------------------------- fit
 
 
-def test_the_start_alone_without_passes_and_one_state_without_a_race():
+def test_the_initialisation_without_iterations_and_one_state_without_selection():
     data = drawn(200)
     found = fit_chain(data, 2, init="random", n_init=3, max_iter=0, smoothing=0.5)
-    assert (found.start_name, found.scores, found.held_out, found.refined.n_iter) == ("random 1", {}, None, 0)
+    assert (found.init_name, found.scores, found.held_out, found.refined.n_iter) == ("random 1", {}, None, 0)
     assert found.prior.emissions == 0.5
     first = random_chain(2, chain_prior(data, 0).frequencies, np.random.default_rng([0, 2]))
     np.testing.assert_array_equal(found.refined.params.emissions, first.emissions)
     found = fit_chain(data, 1)
-    assert (found.start_name, found.prior.emissions) == ("one state", chain_fit.FIRST_SMOOTHING)
+    assert (found.init_name, found.prior.emissions) == ("one state", chain_fit.FIRST_SMOOTHING)
 
 
-def test_the_last_climb_leaps(monkeypatch):
+def test_the_last_em_run_uses_squarem(monkeypatch):
     """All climbs do; the last one is told the caller's tolerance and passes too."""
-    told = []
+    by_piece = []
 
     def climb(steps, start, **how):
-        told.append(how)
+        by_piece.append(how)
         return em(steps, start, **how)
 
     monkeypatch.setattr(chain_fit, "em", climb)
     data = drawn(400)
     fit_chain(data, 2, max_iter=7, tol=1e-3)
-    assert all(how["accelerate"] for how in told)
-    assert (told[-1]["max_iter"], told[-1]["tol"]) == (7, 1e-3)
+    assert all(how["accelerate"] for how in by_piece)
+    assert (by_piece[-1]["max_iter"], by_piece[-1]["tol"]) == (7, 1e-3)
 
 
-def raced(monkeypatch, winners, n_states, data, **options):
+def selected(monkeypatch, winners, n_states, data, **options):
     """Races that `fit_chain` runs when `winners` win them, as (names, rounds)."""
     heard, wins = [], list(winners)
 
@@ -401,28 +401,28 @@ def raced(monkeypatch, winners, n_states, data, **options):
         heard.append(([name for name, _ in starts], tuple(rounds)))
         return wins.pop(0), starts[0][1], {starts[0][0]: float(len(heard))}
 
-    monkeypatch.setattr(chain_fit, "_race", race)
-    monkeypatch.setattr(chain_fit, "spectral_starts", lambda *rest: [("slices", random_chain(
+    monkeypatch.setattr(chain_fit, "_select_init", race)
+    monkeypatch.setattr(chain_fit, "spectral_inits", lambda *rest: [("slices", random_chain(
         n_states, np.full(3, 1 / 3), np.random.default_rng(0)))])  # fmt: skip
     found = fit_chain(data, n_states, max_iter=2, smoothing=1.0, **options)
     return heard, found
 
 
-def test_more_random_starts_are_drawn_when_one_of_the_first_wins(monkeypatch):
+def test_more_random_initialisations_are_drawn_when_one_of_the_first_wins(monkeypatch):
     data = drawn(300)
-    heard, found = raced(monkeypatch, ["random 2", "random 7"], 3, data)
+    heard, found = selected(monkeypatch, ["random 2", "random 7"], 3, data)
     assert heard[0] == (["slices", "grown", "random 1", "random 2", "random 3"], chain_fit.ROUNDS)
     assert heard[1] == (["first random 2", *(f"random {n}" for n in range(1, 11))], chain_fit.MORE_ROUNDS)
-    assert found.start_name == "random 7"
+    assert found.init_name == "random 7"
     assert set(found.scores) == {"slices", "first random 2"}
-    assert len(raced(monkeypatch, ["slices"], 3, data)[0]) == 1
-    assert len(raced(monkeypatch, ["random 1"], 2, data)[0]) == 1  # two states have their own moments
-    assert len(raced(monkeypatch, ["random 1"], 3, data, n_init=2)[0]) == 1  # so many and no more
-    heard, _ = raced(monkeypatch, ["random 1"], 3, drawn(3000))
+    assert len(selected(monkeypatch, ["slices"], 3, data)[0]) == 1
+    assert len(selected(monkeypatch, ["random 1"], 2, data)[0]) == 1  # two states have their own moments
+    assert len(selected(monkeypatch, ["random 1"], 3, data, n_init=2)[0]) == 1  # so many and no more
+    heard, _ = selected(monkeypatch, ["random 1"], 3, drawn(3000))
     assert [rounds for _, rounds in heard] == [chain_fit.MORE_ROUNDS]
 
 
-def test_a_race_has_the_passes_of_its_rounds_and_no_finer_tolerance(monkeypatch):
+def test_successive_halving_has_the_iterations_of_its_rounds_and_no_finer_tolerance(monkeypatch):
     heard = []
 
     def halve(candidates, *, rounds, max_iter, tol, accelerate):
@@ -432,16 +432,16 @@ def test_a_race_has_the_passes_of_its_rounds_and_no_finer_tolerance(monkeypatch)
     monkeypatch.setattr(chain_fit, "halve", halve)
     data = drawn(30)
     steps = ChainSteps(data, chain_prior(data, 1.0))
-    chain_fit._race(steps, [("x", CHAIN)], (2, 3), 100, 1e-9)
-    chain_fit._race(steps, [("x", CHAIN)], (2, 3), 4, 1e-2)
-    assert heard == [(5, chain_fit.RACE_TOL), (4, 1e-2)]
+    chain_fit._select_init(steps, [("x", CHAIN)], (2, 3), 100, 1e-9)
+    chain_fit._select_init(steps, [("x", CHAIN)], (2, 3), 4, 1e-2)
+    assert heard == [(5, chain_fit.SELECTION_TOL), (4, 1e-2)]
 
 
 @pytest.mark.parametrize("flat", [-49.0, -51.0])
-def test_smoothing_is_chosen_before_the_race_and_again_around_it_and_loses_to_no_states(monkeypatch, flat):
+def test_smoothing_is_chosen_before_and_after_multistart_selection_and_may_lose_to_no_states(monkeypatch, flat):
     data, heard = drawn(300), []
 
-    def smoothed(steps, start, held, strengths, passes=8, onward=False):
+    def smoothed(steps, start, held, strengths, n_iter=8, onward=False):
         heard.append(tuple(strengths))
         refined = EMResult(start, None, 0.0, 0.0, 0, True, [])
         return ChainPrior(steps.prior.frequencies, steps.prior.shape, strengths[1], 1.0), refined, -50.0
@@ -462,15 +462,15 @@ def test_few_observations_must_gain_a_twohundredth_of_a_nat(monkeypatch, gain, s
     assert not scarce(data)
     held = cut(data, 0).held
 
-    def smoothed(steps, start, held, strengths, passes=8, onward=False):
+    def smoothed(steps, start, held, strengths, n_iter=8, onward=False):
         refined = EMResult(start, None, 0.0, 0.0, 0, True, [])
         return ChainPrior(steps.prior.frequencies, steps.prior.shape, 64.0, 1.0), refined, -50 + gain * held.n_observed
 
-    monkeypatch.setattr(chain_fit, "spectral_starts", lambda *rest: [("slices", CHAIN)])
+    monkeypatch.setattr(chain_fit, "spectral_inits", lambda *rest: [("slices", CHAIN)])
     monkeypatch.setattr(chain_fit, "choose_smoothing", smoothed)
     monkeypatch.setattr(chain_fit, "unigram", lambda *rest: (CHAIN, -50.0))
     found = fit_chain(data, 2)
-    assert found.start_name == "slices"
+    assert found.init_name == "slices"
     assert found.prior.emissions == (64.0 if states else chain_fit.NO_STATES)
     assert found.held_out == pytest.approx(-50 / held.n_observed + gain)
     assert found.scores == {"slices": pytest.approx(-50 / held.n_observed + gain)}
@@ -483,12 +483,12 @@ def test_scarce_observations_must_gain_four_times_as_much(monkeypatch, gain, sta
     chain = random_chain(2, np.full(20, 0.05), np.random.default_rng(0))
     heard = []
 
-    def smoothed(steps, start, held, strengths, passes=8, onward=False):
+    def smoothed(steps, start, held, strengths, n_iter=8, onward=False):
         heard.append((tuple(strengths), steps.prior.shape.ndim))
         refined = EMResult(start, None, 0.0, 0.0, 0, True, [])
         return ChainPrior(steps.prior.frequencies, steps.prior.shape, 512.0, 1.0), refined, -50 + gain * held.n_observed
 
-    monkeypatch.setattr(chain_fit, "spectral_starts", lambda *rest: [("slices", chain)])
+    monkeypatch.setattr(chain_fit, "spectral_inits", lambda *rest: [("slices", chain)])
     monkeypatch.setattr(chain_fit, "choose_smoothing", smoothed)
     monkeypatch.setattr(chain_fit, "unigram", lambda *rest: (chain, -50.0))
     found = fit_chain(data, 2)
@@ -500,25 +500,25 @@ def test_few_observations_choose_between_both_kinds_of_pseudo_counts(monkeypatch
     data = drawn(60, length=6)
     heard = []
 
-    def smoothed(steps, start, held, strengths, passes=8, onward=False):
+    def smoothed(steps, start, held, strengths, n_iter=8, onward=False):
         near = steps.prior.shape.ndim == 2
-        heard.append((near, tuple(strengths), passes, onward))
+        heard.append((near, tuple(strengths), n_iter, onward))
         refined = EMResult(start, None, 0.0, 0.0, 0, True, [])
         value = -40.0 if near else -41.0
         return ChainPrior(steps.prior.frequencies, steps.prior.shape, 64.0, 1.0), refined, value
 
-    monkeypatch.setattr(chain_fit, "spectral_starts", lambda *rest: [("slices", CHAIN), ("vertices", CHAIN)])
+    monkeypatch.setattr(chain_fit, "spectral_inits", lambda *rest: [("slices", CHAIN), ("vertices", CHAIN)])
     monkeypatch.setattr(chain_fit, "choose_smoothing", smoothed)
     monkeypatch.setattr(chain_fit, "unigram", lambda *rest: (CHAIN, -50.0))
     found = fit_chain(data, 2)
     strong = chain_fit.STRENGTHS[:2:-1]
     first = [(near, strong, 8, False) for near in (True, False)]
     assert heard[:4] == first * 2
-    near, strengths, passes, onward = heard[4]
-    assert (near, passes, onward) == (True, chain_fit.LONG, True)
+    near, strengths, n_iter, onward = heard[4]
+    assert (near, n_iter, onward) == (True, chain_fit.LONG, True)
     assert strengths == pytest.approx((64.0, 19.2, 192.0))
     assert found.prior.shape.ndim == 2
-    assert found.start_name == "slices"  # of equals the first
+    assert found.init_name == "slices"  # of equals the first
     heard.clear()
     assert set(fit_chain(data, 2, init="spectral").scores) == {"slices"}
     assert len(heard) == 3
@@ -527,8 +527,8 @@ def test_few_observations_choose_between_both_kinds_of_pseudo_counts(monkeypatch
 # ----------------------------------------------------------------- states
 
 
-def chosen_states(monkeypatch, told, data=None, superfluous=lambda chain, shown: None, **options):
-    """The number chosen when models of 1, 2, … states give the pieces left out `told` nats."""
+def chosen_states(monkeypatch, by_piece, data=None, superfluous=lambda chain, shown: None, **options):
+    """The number chosen when models of 1, 2, … states give the pieces left out `by_piece` nats."""
     asked = []
 
     def fit(steps, held, K, before, strengths, seed):
@@ -537,17 +537,17 @@ def chosen_states(monkeypatch, told, data=None, superfluous=lambda chain, shown:
 
     monkeypatch.setattr(choose_states, "_fit", fit)
     monkeypatch.setattr(choose_states, "superfluous", superfluous)
-    monkeypatch.setattr(choose_states, "_by_piece", lambda chain, held: np.array(told[chain.n_states - 1], float))
+    monkeypatch.setattr(choose_states, "_by_piece", lambda chain, held: np.array(by_piece[chain.n_states - 1], float))
     data = drawn(400) if data is None else data
     held = cut(data, 0, share=0.25).held
     found = choose_states.choose_states(data, **options)
-    assert found.held_out == pytest.approx([sum(told[n]) / held.n_observed for n in range(len(found.held_out))])
+    assert found.held_out == pytest.approx([sum(by_piece[n]) / held.n_observed for n in range(len(found.held_out))])
     return found, asked, held.n_observed
 
 
-def test_states_are_counted_on_four_times_as_much_as_a_race_sees(monkeypatch):
+def test_states_are_counted_on_four_times_the_data_of_multistart_selection(monkeypatch):
     asked = []
-    monkeypatch.setattr(choose_states, "most_raced", lambda data: 50)
+    monkeypatch.setattr(choose_states, "selection_steps", lambda data: 50)
     monkeypatch.setattr(choose_states, "thinned", lambda part, most, seed: asked.append(most) or part)
     chosen_states(monkeypatch, [[-5.0, -5.0]] * 9)
     assert asked == [200, 200]
@@ -561,7 +561,7 @@ def test_the_smallest_number_within_a_standard_error_of_the_best_is_taken(monkey
     found, asked, cells = chosen_states(monkeypatch, [flat, two, unsure, unsure, unsure])
     assert (found.chosen, found.best, [K for K, _ in asked]) == (2, 3, [2, 3, 4, 5])
     assert found.errors == pytest.approx([3.0 / cells, 3.0 / cells, 0.0, 0.0, 0.0])
-    assert "2 states, the smallest number within a standard error of the best, 3" in found.told()
+    assert "2 states, the smallest number within a standard error of the best, 3" in found.describe()
     assert asked[0][1] == choose_states.FIRST_STRENGTHS
     assert asked[1][1] == (2.0, 8.0, 32.0)
     sure = [-5.0, -8.0, -5.0, -8.0]  # six nats of error three

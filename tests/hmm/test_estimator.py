@@ -21,7 +21,7 @@ from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning
 from latentfit.hmm.data import lines_to_sequences, read_sequences
 from latentfit.hmm.diagnostics import neighbour_test
 from latentfit.hmm.em import fit as chain_fit
-from latentfit.hmm.em.fit import cut, fit_chain, pieces_of, spectral_starts, thinned
+from latentfit.hmm.em.fit import cut, fit_chain, pieces_of, spectral_inits, thinned
 from latentfit.hmm.em.steps import Chain, ChainSteps, chain_prior
 from latentfit.simulate import draw_sequences, hidden_markov
 
@@ -96,7 +96,7 @@ def test_a_text_is_a_sequence_of_characters():
     assert data.pairs()[3, 3] == 1
 
 
-def test_numbers_stay_numbers_and_gaps_are_gaps():
+def test_numbers_stay_numbers_and_nan_is_missing():
     data = read_sequences(np.array([3.0, np.nan, 5.0, 3.0]))
     assert data.symbols.tolist() == [3, 5]
     assert data.codes.tolist() == [0, -1, 1, 0]
@@ -109,9 +109,9 @@ def test_numbers_stay_numbers_and_gaps_are_gaps():
         ([], {}, "holds no observation"),
         ([None, None], {}, "every observation of X is missing"),
         (np.zeros((3, 2)), {}, "shape \\(3, 2\\)"),
-        (["a", "b"], {"lengths": [1]}, "lengths add up to 1 and X has 2"),
-        (["a", "b"], {"groups": ["x"]}, "groups names 1 rows and X has 2"),
-        (["a", "b"], {"groups": ["x", None]}, "row 2 of X does not say which sequence"),
+        (["a", "b"], {"lengths": [1]}, "lengths must sum to the 2 observations of X, got 1"),
+        (["a", "b"], {"groups": ["x"]}, "groups must have one id per observation of X, 2, got 1"),
+        (["a", "b"], {"groups": ["x", None]}, "X, row 2: the sequence id is missing"),
         ([["a", "b"], "c"], {}, "mixes sequences with single symbols"),
         ([["a", "b"]], {"lengths": [2]}, "says in two ways"),
         (pd.DataFrame({"one": [1], "two": [2]}), {}, "no column for the symbol"),
@@ -131,10 +131,10 @@ def test_one_symbol_sequences_have_no_states():
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"init": "svd"}, "init='svd'"),
-        ({"smoothing": -1.0}, "smoothing=-1.0"),
-        ({"n_states": 0}, "n_states=0"),
-        ({"n_states": 1000}, "n_states=1000"),
+        ({"init": "svd"}, "init must be 'auto', 'spectral' or 'random', got 'svd'"),
+        ({"smoothing": -1.0}, "smoothing must be a number >= 0 or 'auto', got -1.0"),
+        ({"n_states": 0}, "n_states must be an int from 1 to 256 or None, got 0"),
+        ({"n_states": 1000}, "n_states must be an int from 1 to 256 or None, got 1000"),
         ({"engine": "dask"}, "engine='dask'"),
         ({"columns": {"word": "x"}}, "roles are sequence, symbol"),
     ],
@@ -159,7 +159,7 @@ def test_the_model_is_found(made, fitted):
 
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 5.0])
-def test_every_step_climbs(made, accelerate, smoothing):
+def test_no_em_step_lowers_the_objective(made, accelerate, smoothing):
     start = fit_chain(made.sequences, 3, init="random", n_init=1, smoothing=1.0, max_iter=0).refined.params
     steps = ChainSteps(made.sequences, chain_prior(made.sequences, smoothing))
     path = np.array(em(steps, start, max_iter=60, tol=0, accelerate=accelerate).path)
@@ -181,7 +181,7 @@ def test_alone_or_in_a_batch(lists, fitted):
     assert fitted.score_sequences(lists).sum() == pytest.approx(fitted.log_likelihood_, rel=1e-12)
 
 
-def test_gaps_at_the_end_change_nothing(lists, fitted):
+def test_missing_values_at_the_end_change_nothing(lists, fitted):
     padded = [[*one, None, None] for one in lists]
     assert fitted.score(padded) == pytest.approx(fitted.score(lists), rel=1e-9)
     long = fitted.predict_proba(padded[0])
@@ -189,7 +189,7 @@ def test_gaps_at_the_end_change_nothing(lists, fitted):
     np.testing.assert_allclose(long[-1], long[-3] @ fitted.transitions_ @ fitted.transitions_, atol=1e-12)
 
 
-def test_unseen_symbols_are_gaps_with_a_word(lists, fitted):
+def test_unseen_symbols_are_missing_with_a_warning(lists, fitted):
     changed = ["new", *lists[0][1:]]
     with pytest.warns(DataWarning, match="1 observations of X are symbols that the fit has not seen \\('new'\\)"):
         got = fitted.predict_proba(changed)
@@ -215,7 +215,7 @@ def test_one_state_is_the_unigram_model(lists):
     assert model.score(lists) == pytest.approx(np.log(counts) @ pd.Series(flat).value_counts().sort_index().to_numpy())
 
 
-def test_limit_is_told(lists):
+def test_the_limit_is_reported(lists):
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         model = CategoricalHMM(3, max_iter=2, tol=1e-12).fit(lists)
     assert not model.converged_
@@ -261,7 +261,7 @@ def test_samples_follow_the_model(fitted):
     np.add.at(moves, (states[:-1], states[1:]), 1)
     np.testing.assert_allclose(moves / moves.sum(axis=1, keepdims=True), fitted.transitions_, atol=0.03)
     assert fitted.sample(0)[0].tolist() == []
-    with pytest.raises(DataError, match="n_samples=-1"):
+    with pytest.raises(DataError, match="n_samples must be an int >= 0, got -1"):
         fitted.sample(-1)
 
 
@@ -297,7 +297,7 @@ def test_the_number_of_states_is_found(made, lists):
 
 
 @pytest.mark.parametrize("init", ["auto", "spectral", "random"])
-def test_states_of_one_symbol_are_fitted_and_doubted(init):
+def test_states_of_one_symbol_are_fitted_and_not_trusted(init):
     for long in (3, 60):  # few observations, and many: they take other ways
         model = CategoricalHMM(2, init=init, max_iter=5, tol=0).fit([["s"] * long] * 4)
         assert model.report_.verdict == "not identifiable"
@@ -313,7 +313,7 @@ def test_a_sequence_too_short_to_be_parted_is_not_compared_with_itself(steps):
     assert any("too few steps to leave any out" in note for note in model.report_.notes)
 
 
-def test_states_asked_of_a_short_sequence_are_doubted_for_what_is_true():
+def test_states_of_a_short_sequence_get_caution_with_the_right_reason():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         report = CategoricalHMM(2).fit([list("ab" * 9)]).report_
@@ -329,7 +329,7 @@ def test_the_order_of_many_sequences_decides_nothing(monkeypatch):
     made = hidden_markov(4000, n_states=3, n_symbols=12, n_sequences=40, overlap=0.1, random_state=1).sequences
     order = np.random.default_rng(0).permutation(40)
     turned = made.slices(made.offsets[:-1][order], made.offsets[1:][order])
-    starts = [spectral_starts(data, 3, np.random.default_rng(0))[0][1] for data in (made, turned)]
+    starts = [spectral_inits(data, 3, np.random.default_rng(0))[0][1] for data in (made, turned)]
     np.testing.assert_allclose(starts[0].emissions, starts[1].emissions, atol=1e-8)
     tests = [neighbour_test(data, 2).z for data in (made, turned)]
     assert tests[0] == pytest.approx(tests[1], rel=1e-9)
@@ -454,7 +454,7 @@ def test_a_generator_of_sequences_is_read(lists, fitted):
     np.testing.assert_array_equal(again.emissions_, fitted.emissions_)
 
 
-def test_spectral_starts_at_the_moments_model_itself(made, monkeypatch):
+def test_spectral_init_runs_em_from_the_moment_estimate(made, monkeypatch):
     resume_from = []
 
     def climb(steps, start, **how):
@@ -487,24 +487,24 @@ def test_nothing_found_is_said(lists):
     assert any("No structure found" in reason for reason in model.report_.reasons)
 
 
-def test_copies_of_a_sequence_are_no_evidence():
+def test_duplicates_of_a_sequence_are_no_evidence():
     sentence = list("the cat sat on the mat")
     model = CategoricalHMM().fit([sentence] * 300)
     assert model.report_.verdict != "trusted"
     assert model.n_states_ == 1
-    assert any("299 of 300 sequences are exact copies" in reason for reason in model.report_.reasons)
+    assert any("299 of 300 sequences are exact duplicates" in reason for reason in model.report_.reasons)
     assert model.report_.quantities["n_observed"] == len(sentence)
     short = CategoricalHMM(1).fit([list("ab"), list("ba")] * 50)
     assert short.report_.quantities["copied_share"] == 0.0
 
 
-def test_copies_of_a_few_short_sequences_are_said():
+def test_duplicates_of_a_few_short_sequences_are_reported():
     sentence = ["red", "cat", "sat", "on", "blue", "mat"]
     model = CategoricalHMM().fit([sentence] * 300)
     assert model.report_.verdict == "caution"
-    assert any("300 sequences are copies of 1 different one" in reason for reason in model.report_.reasons)
+    assert any("300 sequences are duplicates of 1 different one" in reason for reason in model.report_.reasons)
     by_chance = CategoricalHMM(2).fit([list("abab"), list("baba")] * 200)  # two symbols leave no room for many
-    assert not any("copies" in reason for reason in by_chance.report_.reasons)
+    assert not any("duplicates" in reason for reason in by_chance.report_.reasons)
 
 
 @pytest.mark.parametrize("lengths", [[2.0, 2.0], ["2", "2"], [[2], [2]], [5, -1]])
@@ -519,7 +519,7 @@ def test_the_limit_of_states_is_said_and_the_advice_can_be_followed():
     assert model.n_states_ == 3
     assert any("the limit max_states=3" in reason for reason in model.report_.reasons)
     assert not any("leave n_states=None" in reason for reason in model.report_.reasons)
-    with pytest.raises(DataError, match="max_states=0"):
+    with pytest.raises(DataError, match="max_states must be an int from 1 to 256 or None, got 0"):
         CategoricalHMM(max_states=0).fit(made)
 
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from latentfit.core.assign import match_classes
 from latentfit.hmm.data import Sequences
-from latentfit.hmm.em.fit import spectral_starts
+from latentfit.hmm.em.fit import spectral_inits
 from latentfit.hmm.em.steps import Chain
 from latentfit.hmm.init.slices import diagonalise
 from latentfit.hmm.init.two_states import TwoStateMoments, solve_two_states, two_state_chain
@@ -74,7 +74,7 @@ def test_few_trigrams_are_enough_for_two_states():
         assert np.abs(found.permuted(order).transitions - made.chain.transitions).max() < 0.1
 
 
-def test_no_structure_gives_no_start():
+def test_no_structure_gives_no_initialisation():
     empty = Sequences(np.array([0, 1], np.int32), np.array([0, 1, 2]), np.arange(2), np.arange(2))
     assert two_state_chain(empty) is None
     assert sp.issparse(empty.pairs())
@@ -83,9 +83,9 @@ def test_no_structure_gives_no_start():
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])
-def test_starts_are_models(K):
+def test_initialisations_are_models(K):
     made = hidden_markov(20_000, n_states=K, n_symbols=60, random_state=K)
-    for _, chain in spectral_starts(made.sequences, K, np.random.default_rng(0)):
+    for _, chain in spectral_inits(made.sequences, K, np.random.default_rng(0)):
         for part in (chain.start, chain.transitions, chain.emissions):
             assert (part >= 0).all()
             np.testing.assert_allclose(part.sum(axis=-1), 1.0)

@@ -82,7 +82,7 @@ def test_the_moments_of_two_states_are_means_over_observed_stretches(monkeypatch
 
 
 @pytest.mark.parametrize("gap", [0, 1, 2])
-def test_a_triple_with_a_gap_anywhere_is_none(gap):
+def test_a_trigram_with_a_missing_value_is_not_counted(gap):
     codes = np.array([0, 1, 1, 0, 1, 1, 0, 0], np.int32)
     codes = np.concatenate([codes[:2], [GAP], codes[2:4], [GAP], codes[4:6]]).astype(np.int32)  # no three in a row
     data = Sequences(codes, np.array([0, len(codes)]), np.arange(2), np.arange(1))
@@ -101,7 +101,7 @@ def known(share, m_high, rate, noise_third=0.0):
 
 
 @pytest.mark.parametrize("rate", [0.6, -0.4])
-def test_the_quadratic_equation_gives_means_shares_and_rate_back(rate):
+def test_the_quadratic_equation_gives_means_weights_and_rate_back(rate):
     share = 0.3
     near, far, third, m = known(share, 1.5, rate)
     rho = np.array([0.4, 0.35, 0.25])
@@ -140,7 +140,7 @@ def test_moments_without_structure_show_no_two_states():
     assert solve_two_states(rho, TwoStateMoments(0.2, 0.1, 0.0, -far_off)) is None
 
 
-def test_shares_and_transitions_of_two_states_stay_off_zero_and_one():
+def test_weights_and_transitions_of_two_states_stay_off_zero_and_one():
     skewed = TwoStateMoments(0.2, 0.1, 1e3, np.array([3.0, -0.3]))
     found = solve_two_states(np.array([0.01, 0.99]), skewed)
     assert found.start[0] == pytest.approx(EDGE)
@@ -219,7 +219,7 @@ def test_of_noisy_mixtures_the_one_that_explains_all_slices_best_is_kept(monkeyp
     np.testing.assert_allclose(found[1], zeta / zeta[:, :1], atol=1e-7)
 
 
-def test_slices_that_no_states_explain_give_no_corners():
+def test_slices_that_no_states_explain_give_no_anchors():
     rng = np.random.default_rng(0)
     turn = np.array([[[0.0, -1.0], [1.0, 0.0]]])
     assert diagonalise(np.eye(2), turn, rng) is None  # complex values only
@@ -266,12 +266,12 @@ def test_expected_bigrams_and_pure_symbols_give_the_chain(K):
     assert_same_chain(chain_by_vertices(around), truth, around.frequencies)
 
 
-def test_known_corners_give_the_chain_without_pure_symbols():
+def test_known_anchors_give_the_chain_without_pure_symbols():
     truth, around = expected_world(1)
     back = (truth.transitions * truth.start[:, None]).T / truth.start[:, None]
     after, before = truth.emissions @ around.after[:, 1:], truth.emissions @ around.before[:, 1:]
-    corners = np.hstack([truth.transitions @ after, back @ before])
-    assert_same_chain(chain_slices._chain_at(around, corners), truth, around.frequencies)
+    anchors = np.hstack([truth.transitions @ after, back @ before])
+    assert_same_chain(chain_slices._chain_at(around, anchors), truth, around.frequencies)
 
 
 def test_expected_trigrams_give_the_chain(monkeypatch):

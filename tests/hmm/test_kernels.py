@@ -12,11 +12,11 @@ from tests.hmm.reference import best_path, forward_backward
 SIZES = [7, 0, 1, 12, 30, 12, 3, 25]
 
 
-def world(seed, K, M=6, sizes=SIZES, gaps=0.15):
+def world(seed, K, M=6, sizes=SIZES, missing=0.15):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     codes = rng.integers(0, M, offsets[-1]).astype(np.int32)
-    codes[rng.random(len(codes)) < gaps] = -1
+    codes[rng.random(len(codes)) < missing] = -1
     start, A, B = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K), rng.dirichlet(np.ones(M), K)
     return codes, offsets, start, A, B
 

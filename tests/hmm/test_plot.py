@@ -7,7 +7,7 @@ import pytest
 
 from latentfit import BernoulliMixture, CategoricalHMM
 from latentfit.core.errors import DataError
-from latentfit.hmm.plot import plot_states, plot_transitions, telling_symbols
+from latentfit.hmm.plot import informative_symbols, plot_states, plot_transitions
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'latentfit[plot]'")
 
@@ -21,10 +21,10 @@ def test_the_map_shows_the_transitions(model):
     ax = plot_transitions(model)
     np.testing.assert_array_equal(ax.images[0].get_array(), model.transitions_)
     assert [text.get_text() for text in ax.texts] == [f"{value:.2f}" for value in model.transitions_.ravel()]
-    assert ax.get_yticklabels()[0].get_text() == f"0: {telling_symbols(model)[0][0]}"
+    assert ax.get_yticklabels()[0].get_text() == f"0: {informative_symbols(model)[0][0]}"
 
 
-def test_the_timeline_is_full_and_marks_gaps(model):
+def test_the_timeline_is_full_and_marks_missing_values(model):
     ax = plot_states(model, ["a", None, "b", "b"])
     tops = [bar.get_y() + bar.get_height() for bar in ax.patches[4:8]]
     np.testing.assert_allclose(tops, 1.0, atol=1e-12)

@@ -240,7 +240,7 @@ def test_states_of_files_are_those_of_memory(tmp_path):
         CategoricalHMM(2).fit(scan, lengths=[1_500])
     frame["sequence"] = [*["a"] * 1_490, *[None] * 10]
     scan, _ = written(frame, tmp_path / "gone", "parquet")
-    with pytest.raises(DataError, match="row 1491 of X does not say which sequence"):
+    with pytest.raises(DataError, match="X, row 1491: the sequence id is missing"):
         CategoricalHMM(2).fit(scan)
 
 

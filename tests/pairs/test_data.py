@@ -137,7 +137,7 @@ def test_duplicates_add_up_and_inputs_stay_as_they_are():
     assert np.array_equal(given_.data, before.data)
 
 
-def test_gaps_follow_their_rules():
+def test_missing_counts_and_names_are_left_out_with_a_warning():
     frame = pd.DataFrame({"i": ["a", None, "b"], "j": ["b", "a", "a"], "count": [2, 3, None]})
     with pytest.warns(DataWarning, match="1 pairs of the counts are without a"):
         assert read_counts(frame, square=True).matrix.toarray().tolist() == [[0, 2], [0, 0]]
@@ -162,8 +162,8 @@ def test_gaps_follow_their_rules():
         ([["a", "b"], ["c", "d"]], "hold something that is no number; give a matrix of counts"),
         (pd.DataFrame({"i": [], "j": []}), "give at least one pair"),
         (pd.DataFrame({"i": ["a"], "j": ["b"], "count": ["x"]}), "the column of counts holds 'x' in row 1, no number"),
-        ((["a"], ["b", "c"]), "have 1 row items and 2 column items; give one of each per pair"),
-        ((["a", "b"], ["b", "a"], [1]), "have 2 row items and 2 column items, 1 counts; give one of each per pair"),
+        ((["a"], ["b", "c"]), "got 1 row items and 2 column items"),
+        ((["a", "b"], ["b", "a"], [1]), "got 2 row items and 2 column items, 1 counts"),
         (sp.csr_array(np.array([[1j, 0], [0, 1]])), "hold complex128 values; give numbers"),
     ],
 )

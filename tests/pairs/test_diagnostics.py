@@ -262,7 +262,7 @@ def test_two_pairs_an_item_are_asked_for(each, few):
     found = examined(matrix=matrix, symmetric=True)
     ratio = (6 if each == 1 else 14) / 6
     assert found.quantities["pairs_per_item"] == pytest.approx(ratio)
-    assert told(found, "pairs an item: expect about half") == few
+    assert told(found, "pairs per item: expect about half") == few
     assert found.quantities["expected_error"] == pytest.approx(min(1.06 / sqrt(ratio), 2))
     assert found.quantities["n_items"] == 6
 
@@ -277,7 +277,7 @@ def test_items_without_counts_are_not_counted():
     assert found.quantities["pairs_per_item"] == pytest.approx(120 / sqrt(6))
 
 
-def test_order_weights_and_short_climbs_are_told():
+def test_order_weights_and_unconverged_runs_are_reported():
     lopsided = Symmetry(1.0, 7.5)
     assert told(examined(symmetry=lopsided), "The order of pairs matters (7.5 standard deviations")
     assert not told(examined(symmetry=lopsided, symmetric=False), "The order of pairs matters")
@@ -307,7 +307,7 @@ def test_the_anchor_matrix_is_that_of_the_items_above_zero():
 
 
 @pytest.mark.parametrize(("size", "doubted"), [(0.0499 / 6, True), (0.0501 / 6, False)])
-def test_kinds_that_barely_differ_are_told(size, doubted):
+def test_kinds_that_barely_differ_are_reported(size, doubted):
     delta = np.tile([size, -size], 3)[:, None]
     found = examined(factored=Factored(np.full(6, 1 / 6), np.full(6, 1 / 6), delta, delta, np.ones(1)))
     a = 3 * size

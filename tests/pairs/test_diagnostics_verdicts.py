@@ -27,7 +27,7 @@ def report(world):
 
 
 @pytest.mark.slow
-def test_counts_without_an_answer_are_doubted():
+def test_counts_without_an_answer_are_not_trusted():
     assert_doubted(hopeless, report, 2 * len(HOPELESS))
 
 
@@ -42,7 +42,7 @@ def test_sound_counts_are_trusted():
         (0, "No structure is seen"),
         (1, "No structure is seen"),
         (3, "and 4 were fitted|and 5 were fitted|and 6 were fitted|and 3 were fitted|and 7 were fitted"),
-        (4, "pairs an item: expect about half"),
+        (4, "pairs per item: expect about half"),
     ],
 )
 def test_the_case_is_named(seed, words):

@@ -12,7 +12,7 @@ from latentfit.core.em import em
 from latentfit.core.kernels.pair_rows import PairRows, Side, pair_levels, pair_product, pair_ratios
 from latentfit.core.pair_em import PairSteps
 from latentfit.core.spectral import PairModel, pair_model, scaled_svd
-from latentfit.pairs.em import MixingSteps, climb, even_law, poisson_rates
+from latentfit.pairs.em import MixingSteps, even_distribution, poisson_rates, run_em
 from latentfit.pairs.init.factored import decompose, rank_two
 from latentfit.pairs.init.phases import pair_phases
 from latentfit.pairs.theory import (
@@ -284,7 +284,7 @@ def test_em_on_pairs_never_falls_and_equals_a_plain_one(symmetric, both_ways, sm
     np.testing.assert_allclose(steps.m_step(sums).left, expected / expected.sum(axis=0), rtol=1e-9)
 
 
-def test_a_mixing_law_climbs_and_finds_two_points():
+def test_em_of_a_mixing_distribution_is_monotone_and_finds_two_points():
     rng = np.random.default_rng(6)
     truth = rng.choice([2.0, 9.0], 3000, p=[0.7, 0.3])
     rates = poisson_rates(rng.poisson(truth).astype(float))
@@ -292,7 +292,7 @@ def test_a_mixing_law_climbs_and_finds_two_points():
     grid = np.linspace(-3, 3, 31)
     seen = rng.choice([-1.0, 2.0], 400) + rng.normal(size=400)
     steps = MixingSteps(-0.5 * (seen[:, None] - grid) ** 2, prior=np.full(31, 0.01))
-    found = climb(steps, even_law(31), max_iter=2000, tol=1e-6)
+    found = run_em(steps, even_distribution(31), max_iter=2000, tol=1e-6)
     assert found.converged
     assert (np.diff(found.path) >= -1e-9 * np.abs(found.path[0])).all()
     mean, var = steps.posterior_moments(found.params, grid)

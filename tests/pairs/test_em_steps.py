@@ -27,7 +27,7 @@ from latentfit.pairs.em import (
     anchor_scale,
     chosen_smoothing,
     cut_lifts,
-    even_law,
+    even_distribution,
     fit_pair_model,
     interval,
     keep_marginals,
@@ -47,7 +47,7 @@ MIXING = np.array([[0.4, 0.1], [0.2, 0.3]])
 # ------------------------------------------------------------ mixing laws
 
 
-def test_a_mixing_law_step_by_hand():
+def test_an_em_step_of_a_mixing_distribution_by_hand():
     logs = np.array([[-700.0, -701.0, -702.0], [3.0, 1.0, 2.0]])
     law, times, prior = np.array([0.2, 0.3, 0.5]), np.array([2.0, 3.0]), np.array([0.5, 0.0, 1.0])
     steps = MixingSteps(logs, multiplicity=times, prior=prior)
@@ -72,11 +72,11 @@ def test_a_mixing_law_step_by_hand():
         weight /= weight.sum()
         assert mean[unit] == pytest.approx(weight @ grid)
         assert var[unit] == pytest.approx(weight @ (grid - weight @ grid) ** 2)
-    assert even_law(4).tolist() == [0.25] * 4
+    assert even_distribution(4).tolist() == [0.25] * 4
 
 
 def test_poisson_rates_are_posterior_means_on_a_grid_of_roots(monkeypatch):
-    monkeypatch.setattr(laws, "RATE_PASSES", 0)  # the even law
+    monkeypatch.setattr(laws, "RATE_ITERATIONS", 0)  # the even law
     counts = np.array([3.0, 0.0, 1.0, 3.0, 9000.0])
     grid = []
     while 0.2 + 0.25 * len(grid) < sqrt(3.0) + 1:
@@ -93,7 +93,7 @@ def test_poisson_rates_are_posterior_means_on_a_grid_of_roots(monkeypatch):
 
 
 def test_rates_of_small_weights_have_a_grid_below_one(monkeypatch):
-    monkeypatch.setattr(laws, "RATE_PASSES", 0)
+    monkeypatch.setattr(laws, "RATE_ITERATIONS", 0)
     found = poisson_rates(np.array([0.04, 0.0]))
     grid = (np.arange(0.04, 1.2, 0.25)) ** 2
     want = (grid * np.exp(-grid)).sum() / np.exp(-grid).sum()
@@ -144,7 +144,7 @@ def test_a_cause_without_counts_is_even():
     assert columns_to_one(np.array([[0.0, 3.0], [0.0, 1.0]])).tolist() == [[0.5, 0.75], [0.5, 0.25]]
 
 
-def test_a_random_start_is_marginals_times_noise_and_causes_that_meet_themselves():
+def test_a_random_initialisation_is_marginals_times_noise_with_a_heavy_diagonal():
     counts = read_counts(COUNTS)
     found = random_pair_model(counts, 2, symmetric=False, rng=np.random.default_rng(3))
     rng = np.random.default_rng(3)
@@ -158,7 +158,7 @@ def test_a_random_start_is_marginals_times_noise_and_causes_that_meet_themselves
     assert same.right is same.left
 
 
-def test_a_start_is_lifted_by_a_twentieth_of_the_marginals():
+def test_an_initialisation_has_a_twentieth_of_the_marginals_mixed_in():
     counts = read_counts(COUNTS)
     steps = PairSteps(counts, symmetric=False)
     sharp = np.array([[1.0, 0.0], [0.0, 0.5], [0.0, 0.5]])
@@ -200,13 +200,13 @@ def test_the_smoothing_is_taken_under_which_counts_left_out_are_likeliest(monkey
     counts = read_counts(10 * COUNTS)
     tried = []
 
-    def climb(steps, start, **rest):
+    def run_em(steps, start, **rest):
         tried.append(steps.priors[0].sum())
         best = abs(steps.priors[0].sum() - 0.8 * 5.0)  # four fifths of the counts, four fifths of the pseudo-counts
         model = PairModel(LEFT, RIGHT, MIXING)
         return EMResult(model if best < 1e-9 else PairModel(LEFT[::-1], RIGHT, MIXING), None, 0.0, 0.0, 0, True, [])
 
-    monkeypatch.setattr(pair_fit, "em", climb)
+    monkeypatch.setattr(pair_fit, "em", run_em)
     monkeypatch.setattr(pair_fit, "with_marginals", lambda model, counts: model)
     start = PairModel(LEFT, RIGHT, MIXING)
     assert chosen_smoothing(counts, start, False, 1, 0) == 5.0
@@ -263,15 +263,15 @@ def test_two_intervals_are_stretched_until_a_corner_is_minus_one():
     found = _two_intervals([np.array([-0.2, 0.4]), np.array([-0.3, 0.1])], mass)
     stretch = 1 / sqrt(0.4 * 0.3)
     np.testing.assert_allclose(found, np.array([[-0.2, 0.4], [-0.3, 0.1]]) * stretch)
-    corners = [a * b for a in found[0] for b in found[1]]
-    assert min(corners) == pytest.approx(-1.0)
+    anchors = [a * b for a in found[0] for b in found[1]]
+    assert min(anchors) == pytest.approx(-1.0)
     turned = _two_intervals([np.array([-0.4, 0.2]), np.array([-0.1, 0.3])], mass)
     np.testing.assert_allclose(turned, np.array([[-0.4, 0.2], [-0.1, 0.3]]) * stretch)
     one = _two_intervals([np.array([0.2, 0.4]), np.array([-0.3, 0.1])], mass)
     assert one == [(-1.0, 1.0), (-1.0, 1.0)]
 
 
-def test_raw_separations_start_under_a_normal_law():
+def test_raw_separations_are_initialised_under_a_normal_distribution():
     raw, mass = np.array([0.9, -0.7, 3.0]), np.array([0.5, 0.3, 0.2])
     seen = np.array([100.0, 40.0, 0.0])
     side = _start(raw, mass, seen, -1.0, 1.0)
@@ -339,18 +339,18 @@ def test_a_rows_likelihood_is_the_one_of_the_docstring():
             assert found[0, at] == pytest.approx(want - 6 * log(1 + sign * x * 0.1))
 
 
-def test_an_item_is_weighed_under_the_law_of_all_and_at_last_under_that_of_its_frequency(monkeypatch):
+def test_an_item_is_weighed_under_the_common_distribution_and_at_last_under_that_of_its_frequency(monkeypatch):
     seen = np.array([3.0, 3.0, 5.0])
     own = Side(np.full(3, 0.4), np.ones(3), -1.0, 1.0)
     partner = Side(np.zeros(2), np.zeros(2), -1.0, 1.0)
     tally = np.random.default_rng(0).random((3, pair_shrinkage.LEVELS))
     heard = []
 
-    def climb(steps, start, *, max_iter, tol):
+    def run_em(steps, start, *, max_iter, tol):
         heard.append((steps, start, max_iter))
         return EMResult(start, None, 0.0, 0.0, 0, True, [])
 
-    monkeypatch.setattr(pair_shrinkage, "climb", climb)
+    monkeypatch.setattr(pair_shrinkage, "run_em", run_em)
     mean, var, _ = problem()._weigh(tally, seen, partner, 0.1, 1.0, own, False)
     ((steps, start, passes),) = heard
     grid = np.linspace(-1, 1, pair_shrinkage.COARSE)

@@ -69,9 +69,9 @@ def test_the_matrix_answers_by_name_and_only_as_much_as_asked():
     np.testing.assert_allclose(B.lift(["w05"], ["w06"]), dense[5, 6] / model.marginal_[5] / model.marginal_[6])
     assert "rank 2" in repr(B)
     assert B.block([], []).shape == (0, 0)
-    with pytest.raises(DataError, match="3 row and 2 column items make no pairs"):
+    with pytest.raises(DataError, match="must have the same length, got 3 and 2"):
         B.probability(["w01", "w02", "w03"], ["w01", "w02"])
-    with pytest.raises(DataError, match="there is no item 'w99' among the 40 items"):
+    with pytest.raises(DataError, match="items must be among the 40 items of the fit, got 'w99'"):
         B.rows(["w99"])
     table = model.item_table_
     assert isinstance(table, pd.DataFrame)
@@ -169,13 +169,13 @@ def test_what_is_said_of_the_number_is_what_was_used():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"method": "magic"}, DataError, "method='magic'; give one of 'auto', 'paper', 'svd', 'scaled-svd'"),
-        ({"symmetric": "maybe"}, DataError, "give True, False or 'auto'"),
-        ({"epsilon": 2.0}, DataError, "give 0 < epsilon < 1"),
-        ({"smoothing": -1}, DataError, "give pseudo-counts of at least 0, or 'auto'"),
-        ({"n_components": 31}, NotIdentifiableError, "give a whole number from 1 to 30"),
-        ({"n_components": 0}, NotIdentifiableError, "give a whole number from 1 to 30"),
-        ({"n_components": 3, "method": "paper"}, DataError, "which is for rank 2; use method='auto'"),
+        ({"method": "magic"}, DataError, "method must be one of 'auto', 'paper', 'svd', 'scaled-svd', got 'magic'"),
+        ({"symmetric": "maybe"}, DataError, "symmetric must be True, False or 'auto', got 'maybe'"),
+        ({"epsilon": 2.0}, DataError, "0 < epsilon < 1, .* must hold, got epsilon=2.0"),
+        ({"smoothing": -1}, DataError, "smoothing must be a number >= 0 or 'auto', got -1"),
+        ({"n_components": 31}, NotIdentifiableError, "n_components must be an int from 1 to 30"),
+        ({"n_components": 0}, NotIdentifiableError, "n_components must be an int from 1 to 30"),
+        ({"n_components": 3, "method": "paper"}, DataError, "n_components must be 2 with method='paper', got 3"),
         ({"engine": "dask"}, DataError, "engine of PairMatrix must be one of 'auto', 'memory', got 'dask'"),
     ],
 )
@@ -186,7 +186,9 @@ def test_bad_arguments_get_one_sentence(options, error, words):
 
 @pytest.mark.parametrize("said", [True, np.True_, 1], ids=repr)
 def test_a_rectangle_is_not_symmetric(said):
-    with pytest.raises(DataError, match="symmetric=True, and the counts have 30 row and 20 column items"):
+    with pytest.raises(
+        DataError, match="symmetric=True needs the same row and column items, got 30 row and 20 column items"
+    ):
         PairMatrix(symmetric=said).fit(np.ones((30, 20), int))
 
 

@@ -137,7 +137,7 @@ def test_signs_make_the_first_of_the_largest_entries_positive():
     assert peak_signs(np.zeros((2, 1))).tolist() == [1.0]
 
 
-def test_start_vectors_are_the_same_for_ever_and_of_both_signs():
+def test_initial_vectors_are_always_the_same_and_of_both_signs():
     one = start_vector(9)
     assert np.array_equal(one, start_vector(9))
     assert (one > 0).tolist() == [False, True, True] * 3
@@ -151,34 +151,34 @@ def test_start_vectors_are_the_same_for_ever_and_of_both_signs():
 def pure_points(K=3, seed=0):
     """Items of a simplex: two at every corner, the rest inside."""
     rng = np.random.default_rng(seed)
-    corners = 3 * np.vstack([np.zeros(K - 1), np.eye(K - 1)]) - 1
-    shares = np.vstack([np.eye(K), np.eye(K), rng.dirichlet(np.full(K, 5.0), 6)])
-    return corners, shares, shares @ corners, rng.dirichlet(np.full(len(shares), 20.0))
+    anchors = 3 * np.vstack([np.zeros(K - 1), np.eye(K - 1)]) - 1
+    proportions = np.vstack([np.eye(K), np.eye(K), rng.dirichlet(np.full(K, 5.0), 6)])
+    return anchors, proportions, proportions @ anchors, rng.dirichlet(np.full(len(proportions), 20.0))
 
 
 @pytest.mark.parametrize("K", [2, 3, 4])
-def test_corners_memberships_and_dictionary_of_pure_items(K):
-    corners, shares, points, mass = pure_points(K)
+def test_anchors_memberships_and_dictionary_of_pure_items(K):
+    anchors, proportions, points, mass = pure_points(K)
     found = find_vertices(points, mass)
-    order = [int(np.linalg.norm(found.corners - one, axis=1).argmin()) for one in corners]
-    np.testing.assert_allclose(found.corners[order], corners, atol=1e-9)
-    np.testing.assert_allclose(found.memberships[:, order], shares, atol=1e-8)
+    order = [int(np.linalg.norm(found.anchors - one, axis=1).argmin()) for one in anchors]
+    np.testing.assert_allclose(found.anchors[order], anchors, atol=1e-9)
+    np.testing.assert_allclose(found.memberships[:, order], proportions, atol=1e-8)
     for place, k in enumerate(order):
-        weight = sum(mass[i] * shares[i, place] for i in range(len(mass)))
+        weight = sum(mass[i] * proportions[i, place] for i in range(len(mass)))
         assert found.weights[k] == pytest.approx(weight)
         for i in range(len(mass)):
-            assert found.dictionary[i, k] == pytest.approx(mass[i] * shares[i, place] / weight, abs=1e-8)
+            assert found.dictionary[i, k] == pytest.approx(mass[i] * proportions[i, place] / weight, abs=1e-8)
 
 
 def test_one_cause_has_all_items_by_their_mass():
     found = find_vertices(np.empty((3, 0)), np.array([1.0, 2.0, 5.0]))
-    assert found.corners.shape == (1, 0)
+    assert found.anchors.shape == (1, 0)
     assert found.memberships.tolist() == [[1.0]] * 3
     assert found.weights.tolist() == [1.0]
     np.testing.assert_allclose(found.dictionary[:, 0], [0.125, 0.25, 0.625])
 
 
-def test_a_corner_that_nobody_belongs_to_gets_the_marginal():
+def test_an_anchor_without_members_gets_the_marginal():
     points, mass = np.array([[1.0, -1.0], [2.0, -1.0]]), np.array([3.0, 1.0])
     found = memberships_at(points, mass, np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 5.0]]))
     np.testing.assert_allclose(found.weights, [0.75, 0.25, 0.0], atol=1e-12)
@@ -190,9 +190,9 @@ def test_where_centres_are_too_few_items_fill_the_places(monkeypatch):
     """The lightest hundredth is no centre, but the third cause needs it."""
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     found = find_vertices(points, np.array([0.6, 0.39, 0.01]))
-    assert sorted(map(tuple, found.corners.tolist())) == [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0)]
+    assert sorted(map(tuple, found.anchors.tolist())) == [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0)]
     same = find_vertices(np.array([[2.0, 3.0], [2.0, 3.0]]), np.array([0.5, 0.5]))  # one point for three causes
-    assert same.corners.tolist() == [[2.0, 3.0]] * 3
+    assert same.anchors.tolist() == [[2.0, 3.0]] * 3
     np.testing.assert_allclose(same.dictionary, 0.5)
 
 

@@ -24,7 +24,7 @@ def test_names_go_to_the_items_that_matter():
     alone = plot_items(two, ax=ax)
     assert alone is ax
     assert alone.get_ylabel() == "log₁₀ of the marginal"
-    with pytest.raises(DataError, match=r"components \(0, 5\) of a model with 2 embeddings"):
+    with pytest.raises(DataError, match=r"components must be two numbers from 0 to 1, got \(0, 5\)"):
         plot_items(three, components=(0, 5))
     with pytest.raises(DataError, match="must be a fitted PairMatrix"):
         plot_items(BernoulliMixture())

@@ -451,8 +451,8 @@ SENSELESS = {
     "'--topics': 0 is not in the range": ["topics", "--topics", "0"],
     "'--max-topics': 0 is not in the range": ["topics", "--max-topics", "0"],
     "'--blocks': 0 is not in the range": ["communities", "--blocks", "0"],
-    "n_states=0; give 1 to": ["hmm", "--states", "0"],
-    "smoothing=inf; give 'auto' or a number from 0": ["hmm", "--smoothing", "inf"],
+    "n_states must be an int from 1 to 256 or None, got 0": ["hmm", "--states", "0"],
+    "smoothing must be a number >= 0 or 'auto', got inf": ["hmm", "--smoothing", "inf"],
 }
 """What is said of an option whose value cannot be."""
 

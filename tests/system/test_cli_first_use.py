@@ -214,7 +214,7 @@ REFUSED = {
     "max_components must be an int": (latentfit.BernoulliMixture(max_components="all"), YES),
     "noise must be a standard deviation >= 0 or None, got 'low'": (latentfit.BinaryFactors(2, noise="low"), YES),
     "min_maf must be a number, such as 0.0, got None": (latentfit.Admixture(1, min_maf=None), YES),
-    "smoothing=0.1; give 'auto', or two positive numbers": (latentfit.TopicModel(2, smoothing=0.1), YES),
+    "smoothing must be 'auto' or two positive numbers": (latentfit.TopicModel(2, smoothing=0.1), YES),
     "abstain must be a list of labels, got 'skip'; give abstain=['skip']": (latentfit.DawidSkene(abstain="skip"), YES),
     "abstain must be a list of labels, got -1": (latentfit.DawidSkene(abstain=-1), YES),
     "columns=['task', 'worker', 'label'] says no roles; give a dictionary": (

@@ -78,7 +78,7 @@ def test_edges(tmp_path, capsys):
         same("communities", whole, parts, tmp_path / f"out-{name}", ["communities.csv"], "--blocks", "2")
     (tmp_path / "empty.txt").write_text("# nothing\n")
     assert main(["communities", str(tmp_path / "empty.txt"), "--out", str(tmp_path / "e"), "--quiet"]) == 3
-    assert "has no line with two words; give one edge a line" in capsys.readouterr().err
+    assert "has no line with two words; give one edge per line" in capsys.readouterr().err
 
 
 def test_what_does_not_go_together_is_said(tmp_path, capsys):

@@ -207,17 +207,17 @@ def test_distances_are_squares_over_what_two_alleles_differ_by():
 # --------------------------------------------------------------------- blocks
 
 
-def examined_blocks(beliefs, informative=2, change=0.0, matrix=None, degrees=None, converged=True, pairs=None):
-    beliefs = np.asarray(beliefs, float)
-    n, K = beliefs.shape
+def examined_blocks(posterior, informative=2, change=0.0, matrix=None, degrees=None, converged=True, pairs=None):
+    posterior = np.asarray(posterior, float)
+    n, K = posterior.shape
     if matrix is None:  # a ring
         at = np.arange(n)
         matrix = sp.csr_array((np.ones(n), (at, (at + 1) % n)), shape=(n, n))
         matrix = sp.csr_array(matrix + matrix.T)
     pairs = np.eye(K) * 10 + 1 if pairs is None else pairs
     fitted = blocks.FittedBlocks(
-        Graph(matrix, np.arange(n)), Blocks(np.ones(K), np.ones((K, K)), np.ones(1), beliefs),
-        Propagated(np.ones(1), beliefs, pairs, 0.0, change), -50.0, -90.0, converged,
+        Graph(matrix, np.arange(n)), Blocks(np.ones(K), np.ones((K, K)), np.ones(1), posterior),
+        Propagated(np.ones(1), posterior, pairs, 0.0, change), -50.0, -90.0, converged,
     )  # fmt: skip
     number = NumberOfBlocks(K, informative, 1.5, [2.0] * informative, [3.0] * informative)
     return blocks.examine_blocks(fitted, number, degrees)
@@ -261,8 +261,8 @@ def test_a_block_holds_five_nodes():
 
 def test_vague_labels_and_moving_messages_are_told():
     for sure, vague in ((0.57, True), (0.58, False)):  # overlap .14 and .16
-        beliefs = np.where(two_blocks(20) > 0, sure, 1 - sure)
-        found = examined_blocks(beliefs)
+        posterior = np.where(two_blocks(20) > 0, sure, 1 - sure)
+        found = examined_blocks(posterior)
         assert found.quantities["expected_overlap"] == pytest.approx(2 * sure - 1)
         assert told(found, "could be in several blocks") == vague
     for change, moving in ((0.002, False), (0.0021, True)):

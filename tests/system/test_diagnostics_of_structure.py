@@ -297,11 +297,11 @@ def test_distance_to_the_halves_is_the_mean_of_both_after_matching(monkeypatch):
     ]
     left = list(fits)
 
-    def climb(steps, starts, **kwargs):
+    def best_em_run(steps, starts, **kwargs):
         params = SimpleNamespace(topics=left.pop().T)
         return SimpleNamespace(refined=SimpleNamespace(params=params))
 
-    monkeypatch.setattr(topics, "climb", climb)
+    monkeypatch.setattr(topics, "best_em_run", best_em_run)
     documents = documents_of(np.random.default_rng(0).integers(1, 5, (12, 4)))
     found = topics.half_sample_distances(documents, own, (0.1, 0.1), 0, 1)
     assert not left
@@ -332,7 +332,7 @@ def test_topics_numbers_and_notes(monkeypatch):
     expected = {
         "n_documents": 11, "n_words": 4, "n_tokens": 600.0, "tokens_per_word": 150.0, "empty_documents": 1,
         "documents_of_three": 10, "topics_shown": 2, "half_sample_distances": [0.0, 0.0],
-        "note": "documents without words got the mean shares",
+        "note": "documents without words got the mean proportions",
     }  # fmt: skip
     assert {name: found.quantities[name] for name in expected} == expected
     assert "note" not in examined(counts[:10], TopicNumber(2, [9.0])).quantities
@@ -360,12 +360,12 @@ def test_copies_and_weights_are_said():
     distinct = rng.integers(0, 4, (30, 8)) + 1
     for counts, copies in ((distinct, 0), (np.repeat(distinct, 5, axis=0), 120), (np.tile([[2, 2, 2]], (9, 1)), 8)):
         documents = documents_of(counts)
-        assert documents.copies.sum() == copies
+        assert documents.duplicates.sum() == copies
         examiner = Examiner()
         topics._examine_counts(examiner, documents, documents.distinct())
-        assert told(examiner, f"{copies} of the {len(counts)} documents are copies of others") == (copies > 0)
+        assert told(examiner, f"{copies} of the {len(counts)} documents duplicate others") == (copies > 0)
     short = documents_of(np.eye(3)[[0, 0, 1, 1, 2]])  # documents of a word are alike by chance
-    assert not short.copies.any()
+    assert not short.duplicates.any()
     assert short.distinct() is short
     examiner = Examiner()
     topics._examine_counts(examiner, documents_of(distinct * 0.3), documents_of(distinct * 0.3))

@@ -296,7 +296,7 @@ def test_any_generator_gives_a_seed_of_its_own_to_every_fit(make):
         (LatentClass(1, init="spae"), "fitted LatentClass, got 'spae'"),
         (LatentClass(bins=2.5), r"bins must be an int or None, got 2\.5"),
         (PairMatrix(rounds=1.5), r"rounds must be a number, such as \d+, got 1\.5"),
-        (TopicModel(smoothing=("a", "b")), r"smoothing=\('a', 'b'\); give 'auto'"),
+        (TopicModel(smoothing=("a", "b")), r"smoothing must be 'auto' or two positive numbers"),
     ],
     ids=lambda part: "" if isinstance(part, str) else type(part).__name__,
 )

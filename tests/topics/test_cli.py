@@ -57,7 +57,7 @@ def test_every_kind_of_file_gives_the_same(files, tmp_path, name, capsys):
     np.testing.assert_allclose(np.add.reduceat(documents["proportion"], range(0, 400, 2)), 1.0)
 
 
-def test_predict_gives_the_fitted_shares(files, tmp_path, capsys):
+def test_predict_gives_the_fitted_proportions(files, tmp_path, capsys):
     assert run("topics", files / "docs.txt", "--topics", 2, "--out", tmp_path / "fit", "--quiet") == 0
     model = tmp_path / "fit" / "model.latent"
     assert run("predict", files / "docs.csv", "--model", model, "--out", tmp_path / "new", "--quiet") == 0
@@ -73,7 +73,7 @@ def test_predict_gives_the_fitted_shares(files, tmp_path, capsys):
     assert odd["proportion"][2:4] == odd["proportion"][4:6]
 
 
-def test_starts_can_be_given(files, tmp_path):
+def test_initialisations_can_be_given(files, tmp_path):
     assert run("topics", files / "docs.txt", "--topics", 2, "--out", tmp_path / "one", "--quiet") == 0
     for start in ("topics.csv", "model.latent"):
         out = tmp_path / start

@@ -29,7 +29,7 @@ def fitted(world):
 
 
 @pytest.mark.slow
-def test_documents_without_an_answer_are_doubted():
+def test_documents_without_an_answer_are_not_trusted():
     assert_doubted(hopeless, lambda world: fitted(world).report_, len(HOPELESS))
 
 

@@ -22,11 +22,11 @@ from latentfit.topics.em import (
     completed,
     left_out,
     log_products,
-    shares_of,
-    word_shares,
+    proportions_of,
+    word_frequencies,
 )
 from latentfit.topics.init import multistart as topic_starts
-from latentfit.topics.init.multistart import climb, polished_by_pairs, random_topics
+from latentfit.topics.init.multistart import best_em_run, polished_by_pairs, random_topics
 from latentfit.topics.select import TopicNumber, direction_scores, leading
 
 
@@ -45,7 +45,7 @@ SHARES = np.array([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1], [0.3, 0.7]])
 
 
 def test_words_have_half_a_count_more():
-    assert word_shares(documents_of(COUNTS)).tolist() == pytest.approx([3.5 / 14, 4.5 / 14, 1.5 / 14, 4.5 / 14])
+    assert word_frequencies(documents_of(COUNTS)).tolist() == pytest.approx([3.5 / 14, 4.5 / 14, 1.5 / 14, 4.5 / 14])
 
 
 def test_pseudo_counts_are_so_many_a_topic_and_so_many_a_word_on_average():
@@ -79,7 +79,7 @@ def test_objective_and_m_step_are_those_of_the_docstring():
     of_words += prior.b[:, None]
     of_documents += prior.a
     np.testing.assert_allclose(found.topics, of_words / of_words.sum(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(found.shares, of_documents / of_documents.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(found.proportions, of_documents / of_documents.sum(axis=1, keepdims=True), rtol=1e-12)
     assert steps.n_cells == 12
     assert TopicSteps(made.lists, np.zeros(4), prior, 1).n_cells == 1
 
@@ -92,21 +92,21 @@ def test_logarithms_of_products_are_sums_of_logarithms(rows):
     np.testing.assert_array_equal(values, kept)
 
 
-def test_eight_smallest_chances_together_are_still_above_zero():
+def test_the_product_of_eight_smallest_probabilities_is_above_zero():
     values = np.full((64, 1), 1e-35)
     assert log_products(values)[0] == pytest.approx(64 * np.log(1e-35))
 
 
-def test_a_document_without_words_keeps_even_shares_and_others_have_their_one_maximum():
+def test_a_document_without_words_keeps_even_proportions_and_others_have_their_one_maximum():
     made = documents_of(COUNTS)
-    shares, values = shares_of(made, TOPICS, np.full(2, 0.1), 1)
-    assert shares[3].tolist() == [0.5, 0.5]
+    proportions, values = proportions_of(made, TOPICS, np.full(2, 0.1), 1)
+    assert proportions[3].tolist() == [0.5, 0.5]
     for d in range(3):
         grid = np.linspace(1e-4, 1 - 1e-4, 20_001)
         chance = grid[:, None] * TOPICS[:, 0] + (1 - grid[:, None]) * TOPICS[:, 1]
         curve = np.log(chance) @ np.array(COUNTS[d], float) + 0.1 * (np.log(grid) + np.log(1 - grid))
-        assert shares[d, 0] == pytest.approx(grid[curve.argmax()], abs=2e-4)
-        assert values[d] == pytest.approx(np.array(COUNTS[d]) @ np.log(TOPICS @ shares[d]), rel=1e-12)
+        assert proportions[d, 0] == pytest.approx(grid[curve.argmax()], abs=2e-4)
+        assert values[d] == pytest.approx(np.array(COUNTS[d]) @ np.log(TOPICS @ proportions[d]), rel=1e-12)
 
 
 # ----------------------------------------------------------------- starts
@@ -115,18 +115,18 @@ def test_a_document_without_words_keeps_even_shares_and_others_have_their_one_ma
 def test_random_topics_are_the_words_of_documents_by_exponential_draws():
     made = drawn(9, 5, seed=1)
     keys = made.hashes(4)
-    shares = np.empty((9, 3))
+    proportions = np.empty((9, 3))
     for k in range(3):
         draws = (scramble(keys, 4 + 1 + k) >> np.uint64(11)).astype(float) / 2**53
-        shares[:, k] = -np.log(draws + 2.0**-54)
-    shares /= shares.sum(axis=1)[:, None]
-    want = made.matrix.toarray().T @ shares
-    for w, rest in enumerate(word_shares(made)):
+        proportions[:, k] = -np.log(draws + 2.0**-54)
+    proportions /= proportions.sum(axis=1)[:, None]
+    want = made.matrix.toarray().T @ proportions
+    for w, rest in enumerate(word_frequencies(made)):
         want[w] += rest
     np.testing.assert_allclose(random_topics(made, 3, 4), want / want.sum(axis=0), rtol=1e-12)
 
 
-def test_a_start_is_lifted_by_a_thousandth_of_the_priors_words_and_has_ten_steps_of_shares():
+def test_an_initialisation_has_a_thousandth_of_the_prior_mixed_in_and_ten_steps_of_proportions():
     made = documents_of(COUNTS)
     prior = TopicPrior(np.full(2, 0.1), np.array([0.2, 0.4, 0.6, 0.8]))
     steps = TopicSteps.of(made, prior, 1)
@@ -134,15 +134,15 @@ def test_a_start_is_lifted_by_a_thousandth_of_the_priors_words_and_has_ten_steps
     found = begin(steps, sharp)
     want = 0.999 * sharp + 0.001 * np.array([[0.1], [0.2], [0.3], [0.4]])
     np.testing.assert_allclose(found.topics, want, rtol=1e-12)
-    shares = np.full((4, 2), 0.5)
+    proportions = np.full((4, 2), 0.5)
     for _ in range(10):
-        expected = shares * ((np.array(COUNTS) / (shares @ want.T)) @ want) + 0.1
-        shares = expected / expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.shares, shares, rtol=1e-9)
+        expected = proportions * ((np.array(COUNTS) / (proportions @ want.T)) @ want) + 0.1
+        proportions = expected / expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.proportions, proportions, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("starts", "rounds"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (8, 3), (9, 3)])
-def test_a_race_has_as_many_rounds_as_halvings(monkeypatch, starts, rounds):
+def test_successive_halving_has_as_many_rounds_as_halvings(monkeypatch, starts, rounds):
     heard = []
 
     def halve(candidates, *, rounds, **rest):
@@ -151,7 +151,7 @@ def test_a_race_has_as_many_rounds_as_halvings(monkeypatch, starts, rounds):
 
     monkeypatch.setattr(topic_starts, "halve", halve)
     steps = TopicSteps.of(documents_of(COUNTS), TopicPrior(np.full(2, 0.1), np.ones(4)), 1)
-    climb(steps, {str(n): TOPICS for n in range(starts)}, max_iter=3, tol=0.1)
+    best_em_run(steps, {str(n): TOPICS for n in range(starts)}, max_iter=3, tol=0.1)
     assert heard == [(starts, topic_starts.ROUNDS[:rounds], True)]
 
 
@@ -208,7 +208,7 @@ def walked(values, start, patience=1):
     return best_near(range(len(values)), start, score, patience), seen
 
 
-def test_a_grid_is_climbed_up_while_it_gains_else_down():
+def test_a_grid_is_searched_upwards_while_it_gains_else_downwards():
     assert walked([5, 1, 2, 3, 2, 9], 1) == (3, [1, 2, 3, 4])  # neither over the dip nor down again
     assert walked([5, 6, 2, 1, 0], 2) == (1, [2, 3, 1, 0])
     assert walked([1, 2, 3], 0) == (2, [0, 1, 2])
@@ -225,7 +225,7 @@ def test_below_fifty_documents_nothing_is_chosen(monkeypatch):
     monkeypatch.setattr(topic_prior, "best_near", lambda grid, start, score, patience: grid[-1])
     monkeypatch.setattr(topic_prior, "begin", lambda steps, topics: None)
     found = choose_prior(drawn(50, 4), topics, 0)
-    assert (found.shares, found.words) == (topic_prior.OF_SHARES[-1], topic_prior.OF_WORDS[-1])
+    assert (found.proportions, found.words) == (topic_prior.OF_PROPORTIONS[-1], topic_prior.OF_WORDS[-1])
 
 
 def test_a_fifth_of_the_documents_is_left_out_and_every_document_is_somewhere():
@@ -254,8 +254,10 @@ def test_a_large_corpus_is_thinned_to_its_tokens_but_not_below_fifty_documents(m
 def test_a_second_half_is_predicted_from_the_first():
     given, hidden = documents_of(COUNTS), documents_of([[0, 1, 1, 0], [2, 0, 0, 0], [0, 0, 0, 1], [0, 1, 0, 0]])
     values, tokens = completed((given, hidden), TOPICS, np.full(2, 0.1), 1)
-    shares, _ = shares_of(given, TOPICS, np.full(2, 0.1), 1)
-    np.testing.assert_allclose(values, (hidden.matrix.toarray() * np.log(shares @ TOPICS.T)).sum(axis=1), rtol=1e-10)
+    proportions, _ = proportions_of(given, TOPICS, np.full(2, 0.1), 1)
+    np.testing.assert_allclose(
+        values, (hidden.matrix.toarray() * np.log(proportions @ TOPICS.T)).sum(axis=1), rtol=1e-10
+    )
     assert tokens == 6
     assert topic_prior._mean((given, hidden), TOPICS, 0.1, 1) == pytest.approx(values.sum() / 6)
     nothing = documents_of(np.zeros((4, 4)))
@@ -356,7 +358,7 @@ def test_directions_choose_where_they_end_and_a_limit_cuts_the_answer_alone(monk
 
 
 def by_words(monkeypatch, values, documents=None, scores=(9.0,)):
-    """The number that held-out words choose when the fit with GRID[i] topics predicts `values[i]` nats a token."""
+    """The number that held-out words choose when the fit with GRID[i] topics predicts `values[i]` nats per token."""
     seen = []
 
     def completed(halves, topics, a, n_jobs):

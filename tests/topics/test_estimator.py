@@ -57,7 +57,7 @@ def test_topics_are_found(made, model):
 
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("inner", [0, 1, 3])
-def test_every_step_climbs(made, accelerate, inner):
+def test_no_em_step_lowers_the_objective(made, accelerate, inner):
     documents = read_documents(made.counts)
     for a, b in ((0.02, 0.05), (1.0, 4.0)):
         steps = TopicSteps.of(documents, TopicPrior.of(documents, 5, a, b))
@@ -170,8 +170,8 @@ def test_bad_documents_get_one_sentence(data, sentence):
     [
         ({"n_topics": 0}, NotIdentifiableError, "n_topics=0 topics of 300 documents with 80 words; give a"),
         ({"n_topics": 81}, NotIdentifiableError, "give a number from 1 to 80"),
-        ({"init": "lucky"}, DataError, "init='lucky' is not there"),
-        ({"n_init": 0}, DataError, "n_init=0"),
+        ({"init": "lucky"}, DataError, "init must be 'auto', 'spectral', 'random', topics or a model, got 'lucky'"),
+        ({"n_init": 0}, DataError, "n_init must be an int >= 1, got 0"),
         ({"smoothing": (0.0, 1.0)}, DataError, "two positive numbers"),
         ({"init": np.ones((2, 5))}, DataError, "init has 5 words and the documents 80"),
         ({"init": -np.ones((2, 80))}, DataError, "negative or infinite number"),
@@ -183,7 +183,7 @@ def test_bad_settings_get_one_sentence(made, settings, error, sentence):
         TopicModel(**settings).fit(made.counts)
 
 
-def test_given_topics_are_the_start(made, model):
+def test_given_topics_are_the_initialisation(made, model):
     by_array = TopicModel(init=made.topics).fit(made.counts)
     assert by_array.n_topics_ == 3
     assert by_array.report_.notes[0] == "started from given topics"
@@ -416,7 +416,7 @@ def test_documents_that_show_nothing_are_not_trusted(made, kind):
     assert model.n_topics_ == 1
     assert model.report_.verdict == "caution"
     assert any(reason.startswith("No structure found") for reason in model.report_.reasons)
-    assert any("are copies of others" in reason for reason in model.report_.reasons) == ("copied" in kind)
+    assert any("duplicate others" in reason for reason in model.report_.reasons) == ("copied" in kind)
 
 
 def test_two_short_texts_are_two_however_often_they_are_repeated():

@@ -60,7 +60,7 @@ def test_arpack_is_asked_only_for_large_vocabularies_and_few_vectors(monkeypatch
 
 
 @pytest.mark.parametrize("regularise", [0.25, 1.0, 3.0])
-def test_the_scale_is_the_marginal_and_a_share_of_its_mean(regularise):
+def test_the_scale_is_the_marginal_and_a_multiple_of_its_mean(regularise):
     counts = some_counts(1)
     pairs = WordPairs.of(documents_of(counts))
     found = word_spectrum(pairs, 2, regularise=regularise)
@@ -107,7 +107,7 @@ def spectrum_of_lifts(marginal, lifts, values):
     return ScaledSVD(np.asarray(values), left, left, marginal, marginal, scale, scale, True, True)
 
 
-def test_pure_words_are_the_corners_of_the_first_topics():
+def test_pure_words_are_the_anchors_of_the_initial_topics():
     marginal = np.array([0.2, 0.1, 0.3, 0.2, 0.2])
     inside = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
     corners = np.array([[2.0, 0.0], [-1.0, 1.0], [-1.0, -2.0]])

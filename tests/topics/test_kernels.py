@@ -39,7 +39,7 @@ def test_sums_equal_the_twin(K):
 
 
 @pytest.mark.parametrize("K", [1, 3, 8, 21])
-def test_shares_equal_the_twin(K):
+def test_proportions_equal_the_reference(K):
     counts, made, topics, shares = world(K, seed=K)
     prior = np.full(K, 0.2)
     found = topic_shares(made.lists, topics, prior, shares, most=7, settled=0.0)
@@ -51,7 +51,7 @@ def test_shares_equal_the_twin(K):
     np.testing.assert_array_equal(found[~used], shares[~used])
 
 
-def test_shares_stop_when_settled():
+def test_proportions_stop_when_converged():
     counts, made, topics, shares = world(3)
     prior = np.full(3, 0.1)
     found = topic_shares(made.lists, topics, prior, shares, most=100_000, settled=1e-12)

@@ -55,7 +55,7 @@ def communities(
 ) -> int:  # fmt: skip
     """Communities of a graph, their number found.
 
-    EDGES is a table source,target[,weight], or text with two words a line (a third is the weight; # and % begin
+    EDGES is a table source,target[,weight], or text with two words per line (a third is the weight; # and % begin
     comments). Edges have no direction; a row with one name alone is a node without edges. Writes communities.csv (node,
     block, probability). Several files, globs, folders and addresses (s3://…) of one kind are read one after the other.
 
@@ -68,16 +68,18 @@ def communities(
     from latentfit.communities.estimator import BlockModel, community_columns
     from latentfit.core.estimator import model_state
 
-    talk = Terminal(quiet)
+    console = Terminal(quiet)
     columns = chosen_columns(source=source, target=target, weight=weight)
-    with counted_files(files, engine, memory, talk, reading, ALIASES, _are_lines(files[0]), columns.values()) as found:
-        graph = read_graph(found, columns=columns, what=called(files[0]))
+    with counted_files(
+        files, engine, memory, console, reading, ALIASES, _are_lines(files[0]), columns.values()
+    ) as counted:
+        graph = read_graph(counted, columns=columns, what=called(files[0]))
     corrected: Any = {"auto": "auto", "yes": True, "no": False}[degree_corrected]
     model = BlockModel(blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads, **at_most(max_iter))
-    with talk.doing("fitting"):
+    with console.doing("fitting"):
         model.fit(graph)
         report = model.report_
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     results.table("communities", community_columns(model.nodes_, model.probabilities_), main=True)
     results.model("BlockModel", *model_state(model))
     summary = summarise(model, report, graph.n_nodes, model.n_blocks_, seed=seed, inputs=files) | {
@@ -92,7 +94,7 @@ def communities(
         f"{number_of(model.n_blocks_, 'blocks')}{', degree-corrected' if model.degree_corrected_ else ''}"
     )
     page = partial(results.report, model, summary, input=graph)
-    seen = partial(show, model, talk)
+    seen = partial(show, model, console)
     return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
@@ -106,16 +108,18 @@ def _are_lines(name: str) -> bool | None:
     return None if several or name == STDIN or plain.endswith(READABLE) else True
 
 
-def read_known(model: BlockModel, path: str, columns: dict[str, str], talk: Terminal, reading: Reading) -> Graph:
+def read_known(model: BlockModel, path: str, columns: dict[str, str], console: Terminal, reading: Reading) -> Graph:
     """The graph of a table or of an edge list, its nodes called as those of the fit."""
     from latentfit.cli.rows import counted_files
     from latentfit.communities.data import ALIASES, read_graph
 
-    with counted_files((path,), "memory", None, talk, reading, ALIASES, _are_lines(path), columns.values()) as found:
-        return read_graph(found, columns=columns, what=called(path), nodes=model.nodes_)
+    with counted_files(
+        (path,), "memory", None, console, reading, ALIASES, _are_lines(path), columns.values()
+    ) as counted:
+        return read_graph(counted, columns=columns, what=called(path), nodes=model.nodes_)
 
 
-def show(model: BlockModel, talk: Terminal) -> None:
+def show(model: BlockModel, console: Terminal) -> None:
     """The largest blocks."""
     rows = []
     for block in range(min(model.n_blocks_, SHOWN)):
@@ -125,7 +129,7 @@ def show(model: BlockModel, talk: Terminal) -> None:
         names = ", ".join(str(name) for name in model.nodes_[surest].tolist())
         rows.append([str(block), f"{len(inside):,}", f"{within:.1f}×", names])
     title = "blocks" if model.n_blocks_ <= SHOWN else f"the {SHOWN} largest blocks"
-    talk.table(title, ["block", "nodes", "links inside / mean", "such as"], rows)
+    console.table(title, ["block", "nodes", "links inside / mean", "such as"], rows)
 
 
 def predict_communities(model: BlockModel, asked: Asked) -> int:
@@ -133,13 +137,13 @@ def predict_communities(model: BlockModel, asked: Asked) -> int:
     from latentfit.communities.estimator import community_columns
 
     graph = read_known(model, asked.data_file, asked.columns, asked.talk, asked.reading)
-    beliefs = model.beliefs_in(graph)
-    asked.results.table("communities", community_columns(graph.names, beliefs), main=True)
+    posterior = model.beliefs_in(graph)
+    asked.results.table("communities", community_columns(graph.names, posterior), main=True)
     return asked.conclude(graph.n_nodes, number_of(graph.n_nodes, "nodes"))
 
 
 def read_input(
-    model: BlockModel, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: BlockModel, path: str, columns: dict[str, str], control: str | None, console: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
-    return {"input": read_known(model, path, columns, talk, reading)}
+    return {"input": read_known(model, path, columns, console, reading)}

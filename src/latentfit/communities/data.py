@@ -98,7 +98,7 @@ def content_order(graph: Graph) -> NDArray[np.intp]:
 # Accepted: a scipy.sparse or dense square matrix, also as a frame whose columns name the nodes, a networkx graph
 # (anything with `nodes` and `edges(data=…)`) or its `edges()`, an igraph graph, a frame `source, target[, weight]`, a
 # list or any other collection of pairs or triples, an array (edges, 2), a tuple of columns, a `latentfit.scan` of files
-# of edges (tables, or text with two words a line), added batch by batch.
+# of edges (tables, or text with two words per line), added batch by batch.
 #
 # Rules, each counted in `notes`: links are taken as undirected, and an edge given both ways is one edge (what was given
 # is kept in `directed` where it has a direction, for the diagnosis); two columns of different kinds (user and item)
@@ -128,7 +128,7 @@ KINDS = (
 )  # fmt: skip
 """Words for who chooses, and for what is chosen, without the ending s: columns called so hold nodes of two kinds."""
 ROUND = 0.02
-"""Share of the nodes that paths must lead back to for links to have a direction."""
+"""Proportion of the nodes that paths must lead back to for links to have a direction."""
 
 
 def read_graph(data: Any, *, columns: Columns = None, what: str = "the graph", nodes: Names | None = None) -> Graph:
@@ -238,8 +238,8 @@ def _unused(words: list[str], roles: Roles) -> tuple[str, ...]:
     if not left:
         return ()
     shown = ", ".join(repr(word) for word in left[:3]) + (", …" if len(left) > 3 else "")
-    cure = "" if roles["weight"] else "; if one holds the weights of the edges, call it weight (--weight)"
-    return (f"not used: {'column' if len(left) == 1 else 'columns'} {shown}{cure}",)
+    suggestion = "" if roles["weight"] else "; if one holds the weights of the edges, call it weight (--weight)"
+    return (f"not used: {'column' if len(left) == 1 else 'columns'} {shown}{suggestion}",)
 
 
 def _kinds(roles: Roles) -> tuple[str, str] | None:
@@ -264,8 +264,8 @@ def _apart(
         fitted = {node for node in nodes.tolist() if isinstance(node, str)}
         collide = any(node.startswith(tuple(f"{kind} " for kind in kinds)) for node in fitted)
     else:
-        whole = all(pa.types.is_integer(one.type) or pa.types.is_floating(one.type) for one in plain)
-        collide = whole or pc.any(pc.is_in(texts[0], value_set=texts[1].drop_null().unique())).as_py()
+        all_numeric = all(pa.types.is_integer(one.type) or pa.types.is_floating(one.type) for one in plain)
+        collide = all_numeric or pc.any(pc.is_in(texts[0], value_set=texts[1].drop_null().unique())).as_py()
     if not collide:
         return left, right, ()
     note = f"{kinds[0]!r} and {kinds[1]!r} name things of different kinds, so their ids were kept apart: {named[0][0]}"
@@ -287,9 +287,9 @@ def _from_frame(frame: Any, columns: Columns, what: str, nodes: Names | None) ->
     if notes and len(frame) == len(words) > 3 and (links := _all_numbers(frame)) is not None:
         return replace(_from_matrix(links, what), names=_plain_names(list(frame.columns)))
     parts = columns_by_role(frame, roles)
-    source, target, told = _apart(parts["source"], parts["target"], _kinds(roles), nodes)
+    source, target, kind_notes = _apart(parts["source"], parts["target"], _kinds(roles), nodes)
     graph = _from_edges(source, target, parts.get("weight"), what)
-    return replace(graph, notes=notes + told + graph.notes)
+    return replace(graph, notes=notes + kind_notes + graph.notes)
 
 
 def _all_numbers(frame: Any) -> Floats | None:
@@ -313,10 +313,10 @@ def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
     if empty.any():
         _tell_nameless(int(empty.sum()), int(empty.argmax()) + 1, what)
     values = np.ones(len(left)) if weight is None else _weight_column(weight, (from_ >= 0) & (to >= 0), what)
-    kept = (from_ >= 0) & (to >= 0)
+    named = (from_ >= 0) & (to >= 0)
     if not len(names):
         raise DataError(f"{what} names no node at all; give the ends of every edge")
-    matrix = _added(from_[kept], to[kept], _checked_weights(values[kept], what), len(names))
+    matrix = _added(from_[named], to[named], _checked_weights(values[named], what), len(names))
     return _finished(matrix, names, what, weighted=weight is not None)
 
 
@@ -340,33 +340,33 @@ def _from_scan(scan: Scan, columns: Columns, what: str, nodes: Names | None) -> 
     weighted, unweighted = False, -1  # the first row without a weight: told when another has one
     for part in batches:
         from_, to = ends[0].code(part["source"]), ends[1].code(part["target"])
-        kept, empty = (from_ >= 0) & (to >= 0), (from_ < 0) & (to < 0)
+        named, empty = (from_ >= 0) & (to >= 0), (from_ < 0) & (to < 0)
         if empty.any() and not nameless:
             first_nameless = behind + int(empty.argmax()) + 1
         nameless += int(empty.sum())
         values = None
-        if kept.any() and "weight" not in part and unweighted < 0:
-            unweighted = behind + int(kept.argmax()) + 1
+        if named.any() and "weight" not in part and unweighted < 0:
+            unweighted = behind + int(named.argmax()) + 1
         weighted = weighted or "weight" in part
         if weighted and unweighted >= 0:
             raise _no_weight(unweighted, what)
         if "weight" in part:
-            values = _checked_weights(_weight_column(part["weight"], kept, what, behind)[kept], what, edges)
-        tally.add(from_[kept], to[kept], values)
-        behind, edges = behind + len(from_), edges + int(kept.sum())
+            values = _checked_weights(_weight_column(part["weight"], named, what, behind)[named], what, edges)
+        tally.add(from_[named], to[named], values)
+        behind, edges = behind + len(from_), edges + int(named.sum())
     if nameless:
         _tell_nameless(nameless, first_nameless, what)
     words = [one.words() for one in ends]
     if scan.text and not len(words[1]):
-        raise DataError(f"{what} has no line with two words; give one edge a line")
+        raise DataError(f"{what} has no line with two words; give one edge per line")
     if not any(len(one) for one in words):
         raise DataError(f"{what} names no node at all; give the ends of every edge")
-    words[0], words[1], told = _apart(words[0], words[1], kinds, nodes)
-    notes += told
-    place, found = encode(_stacked(*words), "node")
+    words[0], words[1], kind_notes = _apart(words[0], words[1], kinds, nodes)
+    notes += kind_notes
+    place, node_names = encode(_stacked(*words), "node")
     rows, cols, sums = tally.cells()
     from_, to = place[: len(words[0])][rows], place[len(words[0]) :][cols]
-    graph = _finished(_added(from_, to, sums.astype(np.float64), len(found)), found, what, weighted=weighted)
+    graph = _finished(_added(from_, to, sums.astype(np.float64), len(node_names)), node_names, what, weighted=weighted)
     return replace(graph, notes=notes + graph.notes)
 
 
@@ -396,14 +396,18 @@ def _finished(matrix: sp.csr_array, names: Names, what: str, *, weighted: bool, 
             notes.append(f"{twice} edges were given in both directions" + (": weights added" if weighted else ""))
     if not weighted:
         joined.data[:] = 1.0
-    whole = sp.csr_array(joined + joined.T, dtype=np.float64)
-    whole.sort_indices()
-    if not whole.nnz:
-        raise DataError(f"{what} has {whole.shape[0]} nodes and no edge between two of them; give at least one edge")
-    isolated = int((np.diff(whole.indptr) == 0).sum())
+    symmetric = sp.csr_array(joined + joined.T, dtype=np.float64)
+    symmetric.sort_indices()
+    if not symmetric.nnz:
+        raise DataError(
+            f"{what} has {symmetric.shape[0]} nodes and no edge between two of them; give at least one edge"
+        )
+    isolated = int((np.diff(symmetric.indptr) == 0).sum())
     if isolated:
-        notes.append(f"{isolated} of {whole.shape[0]} nodes have no edge and get the blocks' shares for probabilities")
-    return Graph(whole, names, tuple(notes), given)
+        notes.append(
+            f"{isolated} of {symmetric.shape[0]} nodes have no edge and get the blocks' proportions for probabilities"
+        )
+    return Graph(symmetric, names, tuple(notes), given)
 
 
 def _has_direction(matrix: sp.csr_array) -> bool:
@@ -424,16 +428,16 @@ def _added(source: NDArray[Any], target: NDArray[Any], values: Floats, n: int) -
 
 
 def _tell_nameless(number: int, first: int, what: str) -> None:
-    told = f"{number} rows of {what} name no node, row {first} first, and were left out"
-    warnings.warn(told, DataWarning, stacklevel=5)
+    message = f"{number} rows of {what} name no node, row {first} first, and were left out"
+    warnings.warn(message, DataWarning, stacklevel=5)
 
 
 def _weight_column(weight: Any, needed: NDArray[np.bool_], what: str, before: int = 0) -> Floats:
     where, advice = f"the column of weights of {what}", "give numbers, or leave the column out"
     values = as_numbers(to_arrow(weight, "weight"), where, advice, before)
-    gaps = np.isnan(values) & needed
-    if gaps.any():
-        raise _no_weight(before + int(gaps.argmax()) + 1, what)
+    missing = np.isnan(values) & needed
+    if missing.any():
+        raise _no_weight(before + int(missing.argmax()) + 1, what)
     return values
 
 

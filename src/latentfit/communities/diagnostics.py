@@ -15,7 +15,7 @@ Differs   thresholds of any number of blocks and uneven degrees, by the eigenval
 Symbols   paper   here       shape     meaning
           a, b    a, b       —         links a node has inside and between two equal blocks
           —       affinity   (K, K)    as in `communities/em.py`
-          —       beliefs    (n, K)    P(block | graph)
+          —       posterior  (n, K)    P(block | graph)
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ from latentfit.core.verdict import Examination, Examiner
 FEWEST = 5.0
 """Nodes that a block should hold."""
 STILL_MOVING = 20 * SETTLED
-"""Mean change of a belief in a sweep that still matters."""
+"""Mean change of the posterior in a sweep that still matters."""
 VAGUE = 0.15
-"""Certainty beyond guessing (0: beliefs are the blocks' shares, 1: every node sure) below which labels say little."""
+"""Certainty beyond guessing (0: posteriors are the blocks' proportions, 1: every node sure) below which labels say
+little."""
 PIECE = 0.05
-"""Share of the nodes that a second piece of the graph must hold to matter."""
+"""Proportion of the nodes that a second piece of the graph must hold to matter."""
 INSIDE = 0.2
-"""Share of a piece's nodes in a block for the block to reach into it."""
+"""Proportion of a piece's nodes in a block for the block to reach into it."""
 AGREE, DROPPED = 0.65, 0.1
-"""Adjusted Rand index that blocks should keep without so large a share of the edges: simulated blocks 2.5 times above
-the threshold kept .80 and more, divisions of graphs without communities (triangles, grids) .55 and less."""
+"""Adjusted Rand index that blocks should keep without so large a proportion of the edges: simulated blocks 2.5 times
+above the threshold kept .80 and more, divisions of graphs without communities (triangles, grids) .55 and less."""
 MUTUAL, DIRECTED = 0.5, 0.1
-"""Share of links that are returned below which direction may matter, and by how much its signal must exceed 1."""
+"""Proportion of links that are returned below which direction may matter, and by how much its signal must exceed 1."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ def kesten_stigum(affinity: Floats, held: Floats, branching: float) -> Floats:
     """Signal-to-noise ratios (K − 1,) of the directions of K blocks, the strongest first: above 1 one can be found.
 
     With T_rs = P(a neighbour of a node of block r is in s) and its eigenvalues 1 = λ₁, λ₂, …, the ratio is
-    branching · λ²; for two equal blocks it is `detection_ratio`. `held` is the mass of every block (their shares in the
-    plain model, their degrees else), `branching` the mean number of further edges behind an edge.
+    branching · λ²; for two equal blocks it is `detection_ratio`. `held` is the mass of every block (their proportions
+    in the plain model, their degrees else), `branching` the mean number of further edges behind an edge.
 
     Examples
     --------
@@ -100,21 +101,22 @@ def kesten_stigum(affinity: Floats, held: Floats, branching: float) -> Floats:
     return np.sort(branching * rest**2)[::-1]
 
 
-def expected_overlap(beliefs: Floats) -> float:
-    """How much better than guessing labels are if beliefs are right: 0 at the largest share, 1 when all are sure."""
-    guess = float(beliefs.mean(axis=0).max())
-    return float((beliefs.max(axis=1).mean() - guess) / max(1 - guess, 1e-12)) if guess < 1 else 1.0
+def expected_overlap(posterior: Floats) -> float:
+    """How much better than guessing labels are if posteriors are right: 0 at the largest proportion, 1 when all are
+    sure."""
+    guess = float(posterior.mean(axis=0).max())
+    return float((posterior.max(axis=1).mean() - guess) / max(1 - guess, 1e-12)) if guess < 1 else 1.0
 
 
-def without_some_edges(matrix: sp.csr_array, share: float, seed: int) -> sp.csr_array:
-    """The graph without a share of its edges, which ones the seed draws."""
+def without_some_edges(matrix: sp.csr_array, proportion: float, seed: int) -> sp.csr_array:
+    """The graph without a proportion of its edges, which ones the seed draws."""
     upper = sp.triu(matrix, 1).tocoo()
-    kept = np.random.default_rng([seed, 9]).random(upper.nnz) >= share
-    ends = (upper.row[kept], upper.col[kept])
-    half = sp.coo_array((upper.data[kept], ends), shape=matrix.shape)
-    found = sp.csr_array(half + half.T)
-    found.sort_indices()
-    return found
+    kept_edges = np.random.default_rng([seed, 9]).random(upper.nnz) >= proportion
+    ends = (upper.row[kept_edges], upper.col[kept_edges])
+    half = sp.coo_array((upper.data[kept_edges], ends), shape=matrix.shape)
+    thinned = sp.csr_array(half + half.T)
+    thinned.sort_indices()
+    return thinned
 
 
 def agreement(labels: Codes, others: Codes, linked: NDArray[np.bool_]) -> float:
@@ -158,9 +160,9 @@ def examine_blocks(
     agreements: list[float] | None = None,
 ) -> Examination:
     """Diagnose fitted blocks; `agreements` are those with the blocks of the graph without some of its edges."""
-    examiner, graph, beliefs = Examiner(), fitted.graph, fitted.sums.beliefs
-    K, sizes = beliefs.shape[1], beliefs.sum(axis=0)
-    held = graph.degrees @ beliefs
+    examiner, graph, posterior = Examiner(), fitted.graph, fitted.sums.posterior
+    K, sizes = posterior.shape[1], posterior.sum(axis=0)
+    held = graph.degrees @ posterior
     examiner.quantities |= {
         "n_nodes": graph.n_nodes,
         "n_edges": graph.n_edges,
@@ -171,7 +173,7 @@ def examine_blocks(
         "n_informative": number.informative,
         "sizes": sizes.tolist(),
         "gain_over_one_block": (fitted.log_likelihood - fitted.one_block) / max(graph.n_edges, 1),
-        "expected_overlap": expected_overlap(beliefs),
+        "expected_overlap": expected_overlap(posterior),
         "belief_change": fitted.sums.change,
     }
     if degrees is not None:
@@ -182,7 +184,7 @@ def examine_blocks(
     _examine_signals(examiner, K, number)
     if K > 1:
         _examine_fit(examiner, fitted, sizes)
-        _examine_pieces(examiner, graph.matrix, beliefs)
+        _examine_pieces(examiner, graph.matrix, posterior)
         if agreements:
             _examine_agreement(examiner, agreements)
     if graph.directed is not None:
@@ -221,10 +223,10 @@ def _examine_direction(examiner: Examiner, directed: sp.csr_array, matrix: sp.cs
 def _examine_signals(examiner: Examiner, K: int, number: NumberOfBlocks) -> None:
     seen = number.informative
     if seen == 1:
-        told = "so blocks found in it are those of chance" if K > 1 else "so it is taken as one block"
+        consequence = "so blocks found in it are those of chance" if K > 1 else "so it is taken as one block"
         examiner.doubt(
             "not identifiable" if K > 1 else "caution",
-            f"The graph shows no communities beside its density, {told}: there are none, or they lie below the "
+            f"The graph shows no communities beside its density, {consequence}: there are none, or they lie below the "
             "threshold (a − b)² = 2(a + b) where no method finds them; bring more edges.",
         )
     elif number.left_out:
@@ -272,7 +274,7 @@ def _examine_fit(examiner: Examiner, fitted: FittedBlocks, sizes: Floats) -> Non
         )
 
 
-def _examine_pieces(examiner: Examiner, matrix: sp.csr_array, beliefs: Floats) -> None:
+def _examine_pieces(examiner: Examiner, matrix: sp.csr_array, posterior: Floats) -> None:
     """Blocks that reach over pieces of the graph: which of them belong together is not in the data."""
     number, piece = connected_components(matrix, directed=False)
     counts = np.bincount(piece)
@@ -280,8 +282,8 @@ def _examine_pieces(examiner: Examiner, matrix: sp.csr_array, beliefs: Floats) -
     examiner.quantities |= {"n_components": int(number), "largest_component": int(counts.max())}
     if len(large) < 2:
         return
-    labels = beliefs.argmax(axis=1)
-    reach = np.array([np.bincount(labels[piece == one], minlength=beliefs.shape[1]) / counts[one] for one in large])
+    labels = posterior.argmax(axis=1)
+    reach = np.array([np.bincount(labels[piece == one], minlength=posterior.shape[1]) / counts[one] for one in large])
     shared = np.flatnonzero((reach >= INSIDE).sum(axis=0) > 1)
     if len(shared):
         examiner.doubt(

@@ -20,10 +20,10 @@ from latentfit.communities.em import (
     Blocks,
     BlockSteps,
     Propagated,
-    beliefs_of_new,
     blocks_in_use,
     fit_blocks,
     heaviest_first,
+    posterior_of_new,
 )
 from latentfit.communities.init.spectral import Codes, spectral_labels
 from latentfit.communities.select import AGREE, DegreeTest, NumberOfBlocks, choose_blocks, examine_degrees
@@ -52,7 +52,7 @@ from latentfit.engine.memory import resolve_jobs
 
 SHORT_WORK, LONG_WORK = 2e6, 2e7
 """Up to so many numbers a sweep (edges · K²) eight starts cost little; beyond so many two have to do."""
-RESAMPLED_PASSES = 30
+RESAMPLED_ITERATIONS = 30
 """EM iterations at most of the fits without some edges."""
 
 
@@ -61,39 +61,61 @@ class BlockModel(ClusterMixin, LatentModel):
 
     Nodes i and j of blocks r and s are linked :math:`\mathrm{Poisson}(\theta_i \theta_j \omega_{rs})` times; θ is 1
     (plain) or the node's degree (degree-corrected), so hubs do not make a block of their own. Of weights only ratios
-    matter: they are divided by their mean. Blocks start from spectral embeddings (regularised scaled SVD, Bethe
-    Hessian), belief propagation gives every node's probabilities, and EM the affinities; the best start by Bethe free
-    energy is kept. Blocks need not be denser inside: unlike nodes that link (bipartite, core and periphery) are blocks
-    too.
+    matter: they are divided by their mean. Blocks are initialised from spectral embeddings (regularised scaled SVD,
+    Bethe Hessian), belief propagation gives every node's posterior, and EM the affinities; the initialisation with the
+    best Bethe free energy is selected. Blocks need not be denser inside: unlike nodes that link (bipartite, core and
+    periphery) are blocks too.
 
     Parameters
     ----------
-    n_blocks : int or None
+    n_blocks : int or None, default None
         Number of blocks; None counts the informative eigenvalues of the Bethe Hessian (`report_` says how) and leaves
         out blocks to which the fit assigns no node.
-    degree_corrected : {"auto", True, False}
-        Whether degrees are taken as given. ``"auto"``: yes, unless degrees inside the blocks vary no more than chance
-        makes them and blocks differ in their mean degree: then degrees tell blocks apart, and the plain model is
+    degree_corrected : {"auto", True, False}, default "auto"
+        Whether degrees are taken as given. ``"auto"``: yes, unless degrees inside the blocks vary no more than Poisson
+        counts do and blocks differ in their mean degree: then degrees help to separate blocks, and the plain model is
         fitted.
-    max_iter, tol : int, float
-        EM stops when an iteration gains less than `tol` nats per edge, or after `max_iter` iterations.
-    random_state : int or None
-        The one seed; None is 0.
-    n_jobs : int or None
-        Threads; results never depend on them.
+    max_iter : int, default 100
+        Largest number of EM iterations; 0 returns the initialisation.
+    tol : float, default 1e-6
+        EM has converged when an iteration gains less than `tol` nats per edge; 0 runs all of `max_iter`.
+    random_state : int or None, default None
+        Seed; None means 0.
+    n_jobs : int or None, default None
+        Number of threads; results do not depend on it.
+    verbose : int, default 0
+        1 logs the stages and EM iterations.
+    engine : str, default "auto"
+        Where passes over the data run.
 
     Attributes
     ----------
-    labels_ : (nodes,) the most probable block of every node; block 0 has most nodes, and so on
-    probabilities_ : (nodes, blocks) P(block | graph)
-    nodes_ : (nodes,) names, in the order of `labels_`
-    communities_ : frame (node, block, probability)
-    connectivity_ : (blocks, blocks) mean weight of the edge between a node of one block and a node of the other
-    weights_ : (blocks,) shares of the blocks
-    n_blocks_ : number of blocks
-    degree_corrected_ : whether degrees were taken as given
-    log_likelihood_ : Bethe's log-likelihood of the graph in nats, blocks summed out (up to a constant of the graph)
+    labels_ : ndarray of shape (n_nodes,)
+        The most probable block of each node; block 0 has most nodes, and so on.
+    probabilities_ : ndarray of shape (n_nodes, n_blocks)
+        Posterior P(block | graph).
+    nodes_ : ndarray of shape (n_nodes,)
+        Names, in the order of `labels_`.
+    communities_ : frame
+        Columns node, block, probability.
+    connectivity_ : ndarray of shape (n_blocks, n_blocks)
+        Mean weight of the edge between a node of one block and a node of the other.
+    weights_ : ndarray of shape (n_blocks,)
+        Proportions of the blocks.
+    n_blocks_ : int
+        Number of blocks.
+    degree_corrected_ : bool
+        Whether degrees were taken as given.
+    n_iter_ : int
+        Number of EM iterations.
+    converged_ : bool
+        Whether EM converged within `max_iter` iterations.
+    log_likelihood_ : float
+        Bethe approximation of the log-likelihood of the graph in nats, blocks summed out (up to a constant).
+    objective_ : float
+        Log-likelihood plus the logarithm of the prior.
     report_ : `latentfit.core.verdict.FitReport`
+        Verdict, reasons and diagnostics.
 
     Examples
     --------
@@ -136,9 +158,19 @@ class BlockModel(ClusterMixin, LatentModel):
     # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the blocks of a graph: a matrix (node, node), networkx, igraph, or edges `source, target[, weight]`.
+        """Fit blocks to a graph; edges are taken as undirected.
 
-        Links are taken as undirected; `y` is not used.
+        Parameters
+        ----------
+        X : sparse matrix, array, networkx or igraph graph, frame, list of edges
+            An adjacency matrix of shape (n_nodes, n_nodes), a graph, or edges `source, target[, weight]`.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self : BlockModel
+            The fitted model.
         """
         self._check_settings()
         clock = StageClock(self.verbose)
@@ -153,11 +185,11 @@ class BlockModel(ClusterMixin, LatentModel):
             with clock.stage("factor"):
                 starts = self._starts(graph, n_blocks)
             with clock.stage("refine"):
-                raced, steps, degrees = self._refine(graph, starts, n_blocks)
+                selected, steps, degrees = self._refine(graph, starts, n_blocks)
                 if number is not None:
-                    raced, degrees = self._without_empty(graph, steps, raced, degrees)
-                    number = replace(number, left_out=n_blocks - raced.refined.sums.beliefs.shape[1])
-            self._keep(graph, order, given, raced, steps)
+                    selected, degrees = self._without_empty(graph, steps, selected, degrees)
+                    number = replace(number, left_out=n_blocks - selected.refined.sums.posterior.shape[1])
+            self._keep(graph, order, given, selected, steps)
         self._examined = (number, degrees)
         self.selection_ = None if number is None else {"chosen": self.n_blocks_, "informative": number.informative}
         self._clock = clock
@@ -168,14 +200,14 @@ class BlockModel(ClusterMixin, LatentModel):
         """The number of blocks: as given, or counted, and then how."""
         if self.n_blocks is None:
             number = choose_blocks(graph.matrix)
-            self._notes.append(number.tell())
+            self._notes.append(number.describe())
             return number.chosen, number
         linked = int((graph.degrees > 0).sum())
         most = min(linked, MOST_BLOCKS)
         if not 1 <= self.n_blocks <= most:
             raise NotIdentifiableError(
-                f"n_blocks={self.n_blocks} blocks of a graph in which {linked} nodes have edges; give a number from 1 "
-                f"to {most}"
+                f"n_blocks must be an int from 1 to {most} for a graph in which {linked} nodes have edges, "
+                f"got {self.n_blocks}"
             )
         return self.n_blocks, None
 
@@ -191,61 +223,68 @@ class BlockModel(ClusterMixin, LatentModel):
     ) -> tuple[Raced[Blocks, Propagated], BlockSteps, DegreeTest | None]:
         corrected, threads = self.degree_corrected in ("auto", True), resolve_jobs(self.n_jobs)
         steps = BlockSteps.of(graph, degree_corrected=corrected, threads=threads)
-        raced = self._climb(steps, starts, n_blocks)
-        self._notes.append(f"the best of {len(starts)} starts by Bethe free energy was {raced.name}")
+        selected = self._best_em_run(steps, starts, n_blocks)
+        self._notes.append(f"the best of {len(starts)} initialisations by Bethe free energy was {selected.name}")
         links = np.diff(graph.matrix.indptr).astype(np.float64)
-        degrees = examine_degrees(links, raced.refined.sums.beliefs) if n_blocks > 1 else None
+        degrees = examine_degrees(links, selected.refined.sums.posterior) if n_blocks > 1 else None
         if self.degree_corrected == "auto" and degrees is not None and degrees.worth_a_try:
-            labels = raced.refined.sums.beliefs.argmax(axis=1)
+            labels = selected.refined.sums.posterior.argmax(axis=1)
             with_degrees = BlockSteps.of(graph, degree_corrected=False, threads=threads)
-            plain = self._climb(with_degrees, [(raced.name, labels)], n_blocks)
-            tested = examine_degrees(links, plain.refined.sums.beliefs)
-            if tested.plain and (plain.refined.sums.beliefs.argmax(axis=1) == labels).mean() >= AGREE:
-                raced, steps, degrees, corrected = plain, with_degrees, tested, False
+            plain = self._best_em_run(with_degrees, [(selected.name, labels)], n_blocks)
+            tested = examine_degrees(links, plain.refined.sums.posterior)
+            if tested.plain and (plain.refined.sums.posterior.argmax(axis=1) == labels).mean() >= AGREE:
+                selected, steps, degrees, corrected = plain, with_degrees, tested, False
                 self._notes.append("degrees inside blocks are those of chance and differ between blocks: plain model")
         self.degree_corrected_ = corrected
-        return raced, steps, degrees
+        return selected, steps, degrees
 
     def _without_empty(
-        self, graph: Graph, steps: BlockSteps, raced: Raced[Blocks, Propagated], degrees: DegreeTest | None
+        self, graph: Graph, steps: BlockSteps, selected: Raced[Blocks, Propagated], degrees: DegreeTest | None
     ) -> tuple[Raced[Blocks, Propagated], DegreeTest | None]:
         """The same without blocks that no node is in: nobody asked for them. EM goes on from the other blocks."""
-        before = raced.refined.sums.beliefs.shape[1]
-        while (used := blocks_in_use(raced.refined.sums)) < raced.refined.sums.beliefs.shape[1]:
-            labels = np.unique(raced.refined.sums.beliefs.argmax(axis=1), return_inverse=True)[1].reshape(-1)
-            raced = self._climb(steps, [(raced.name, labels.astype(np.int64))], used)
+        before = selected.refined.sums.posterior.shape[1]
+        while (used := blocks_in_use(selected.refined.sums)) < selected.refined.sums.posterior.shape[1]:
+            labels = np.unique(selected.refined.sums.posterior.argmax(axis=1), return_inverse=True)[1].reshape(-1)
+            selected = self._best_em_run(steps, [(selected.name, labels.astype(np.int64))], used)
         if (left := before - used) > 0:
             self._notes.append(f"{left} of {before} blocks were empty after the last fit and were left out")
             links = np.diff(graph.matrix.indptr).astype(np.float64)
-            degrees = examine_degrees(links, raced.refined.sums.beliefs) if used > 1 else None
-        return raced, degrees
+            degrees = examine_degrees(links, selected.refined.sums.posterior) if used > 1 else None
+        return selected, degrees
 
-    def _climb(self, steps: BlockSteps, starts: list[tuple[str, Codes]], n_blocks: int) -> Raced[Blocks, Propagated]:
+    def _best_em_run(
+        self, steps: BlockSteps, starts: list[tuple[str, Codes]], n_blocks: int
+    ) -> Raced[Blocks, Propagated]:
         rounds = AT_ONCE if steps.n_cells * n_blocks**2 > LONG_WORK else ROUNDS
         return fit_blocks(
             steps, starts, n_blocks, max_iter=self.max_iter, tol=self.tol, rounds=rounds, callback=self._progress("EM")
         )
 
     def _keep(
-        self, graph: Graph, order: NDArray[np.intp], given: Graph, raced: Raced[Blocks, Propagated], steps: BlockSteps
+        self,
+        graph: Graph,
+        order: NDArray[np.intp],
+        given: Graph,
+        selected: Raced[Blocks, Propagated],
+        steps: BlockSteps,
     ) -> None:
         self._forget()
-        params, sums = heaviest_first(raced)
-        refined = raced.refined
+        params, sums = heaviest_first(selected)
+        refined = selected.refined
         self._keep_fit(refined)
         one_block = steps.log_likelihood(steps.e_step(steps.begin(np.zeros(graph.n_nodes, np.int64), 1)))
         self._fitted = FittedBlocks(graph, params, sums, refined.log_likelihood, one_block, refined.converged)
-        beliefs = np.empty_like(sums.beliefs)
-        beliefs[order] = sums.beliefs
+        posterior = np.empty_like(sums.posterior)
+        posterior[order] = sums.posterior
         self.nodes_, self.n_features_in_, self.n_edges_ = given.names, given.n_nodes, given.n_edges
-        self._publish(beliefs, params.prior, params.affinity, steps.edges.mass @ sums.beliefs)
+        self._publish(posterior, params.prior, params.affinity, steps.edges.mass @ sums.posterior)
 
-    def _publish(self, beliefs: Floats, weights: Floats, affinity: Floats, held: Floats) -> None:
+    def _publish(self, posterior: Floats, weights: Floats, affinity: Floats, held: Floats) -> None:
         """Parameters under their public names; `held` is the mass that every block holds."""
-        self.probabilities_, self.labels_ = beliefs, beliefs.argmax(axis=1)
+        self.probabilities_, self.labels_ = posterior, posterior.argmax(axis=1)
         self.weights_, self._affinity, self._held = weights, affinity, held
         self.n_blocks_ = self.n_components_ = len(weights)
-        mean = held / np.maximum(beliefs.sum(axis=0), 1e-300)
+        mean = held / np.maximum(posterior.sum(axis=0), 1e-300)
         self.connectivity_ = np.asarray(affinity * np.outer(mean, mean)) * self._unit
 
     # ------------------------------------------------------------ results
@@ -274,7 +313,7 @@ class BlockModel(ClusterMixin, LatentModel):
         fitted, K = self._fitted, self.n_blocks_
         if K == 1 or self.max_iter == 0:
             return []
-        labels, found = fitted.sums.beliefs.argmax(axis=1), []
+        labels, agreements = fitted.sums.posterior.argmax(axis=1), []
         large = fitted.graph.n_edges * K**2 > SHORT_WORK
         for draw in range(1 if large else 2):
             fewer = without_some_edges(fitted.graph.matrix, DROPPED, draw)
@@ -284,31 +323,63 @@ class BlockModel(ClusterMixin, LatentModel):
             graph = replace(fitted.graph, matrix=fewer, directed=None)
             steps = BlockSteps.of(graph, degree_corrected=self.degree_corrected_, threads=resolve_jobs(self.n_jobs))
             starts = list(spectral_labels(fewer, K, 1 if large else 2, np.random.default_rng([self._seed(), 2, draw])))
-            raced = fit_blocks(steps, starts, K, max_iter=RESAMPLED_PASSES, tol=self.tol, rounds=AT_ONCE)
-            found.append(agreement(labels, raced.refined.sums.beliefs.argmax(axis=1), linked))
-        return found
+            selected = fit_blocks(steps, starts, K, max_iter=RESAMPLED_ITERATIONS, tol=self.tol, rounds=AT_ONCE)
+            agreements.append(agreement(labels, selected.refined.sums.posterior.argmax(axis=1), linked))
+        return agreements
 
     # ---------------------------------------------------------------- use
 
     def predict_proba(self, X: Any) -> Floats:
-        """P(block) (nodes, blocks) of the nodes of a graph given as in `fit`, in the order of its nodes.
+        """Posterior of the block of each node of a graph.
 
-        A node of the fit keeps its probabilities. A new one gets them from its links to nodes of the fit; links among
-        new nodes are not used, so the company does not matter. Without any such link it gets the blocks' shares.
+        A node of the fit keeps its probabilities. A new node gets them from its edges to nodes of the fit; edges among
+        new nodes are not used, so its answer does not depend on the other new nodes. Without any such edge it gets
+        `weights_`.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, networkx or igraph graph, frame, list of edges
+            An adjacency matrix of shape (n_nodes, n_nodes), a graph, or edges `source, target[, weight]`.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_blocks)
+            In the order of the graph's nodes.
         """
         check_is_fitted(self)
         return self.beliefs_in(read_graph(X, nodes=self.nodes_))
 
     def predict(self, X: Any) -> Codes:
-        """The most probable block (nodes,) of the nodes of a graph."""
+        """Most probable block of each node of a graph.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, networkx or igraph graph, frame, list of edges
+            An adjacency matrix of shape (n_nodes, n_nodes), a graph, or edges `source, target[, weight]`.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+            In the order of the graph's nodes.
+        """
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
     def beliefs_in(self, graph: Graph) -> Floats:
-        """`predict_proba` of a graph that was read already."""
+        """Posterior of the block of each node of a graph that was read already, as `predict_proba`.
+
+        Parameters
+        ----------
+        graph : Graph
+            As `latentfit.communities.data.read_graph` returns it.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_blocks)
+        """
         check_is_fitted(self)
         place = self._places(graph.names)
         new = np.flatnonzero(place < 0)
-        beliefs = self.probabilities_[place]
+        posterior = self.probabilities_[place]
         if len(new):
             known = np.flatnonzero(place >= 0)
             links = sp.coo_array(graph.matrix[new][:, known])
@@ -316,8 +387,8 @@ class BlockModel(ClusterMixin, LatentModel):
             to_fit = sp.csr_array(sp.coo_array((links.data / self._unit, ends), shape=shape).tocsr())
             to_fit.sort_indices()
             params = Blocks(self.weights_, self._affinity, np.empty((0, 0)), self.probabilities_)
-            beliefs[new] = beliefs_of_new(to_fit, params, self._held, degree_corrected=self.degree_corrected_)
-        return np.asarray(beliefs)
+            posterior[new] = posterior_of_new(to_fit, params, self._held, degree_corrected=self.degree_corrected_)
+        return np.asarray(posterior)
 
     def _places(self, names: Names) -> NDArray[np.int64]:
         if names.dtype.kind in "iu" and self.nodes_.dtype.kind in "iu" and np.array_equal(names, self.nodes_):
@@ -333,7 +404,7 @@ class BlockModel(ClusterMixin, LatentModel):
 
     def _check_options(self) -> None:
         if self.degree_corrected not in ("auto", True, False):
-            raise DataError(f"degree_corrected={self.degree_corrected!r}; give 'auto', True or False")
+            raise DataError(f"degree_corrected must be 'auto', True or False, got {self.degree_corrected!r}")
 
     # --------------------------------------------------------- model file
 
@@ -351,9 +422,9 @@ class BlockModel(ClusterMixin, LatentModel):
     _examined: tuple[NumberOfBlocks | None, DegreeTest | None]
 
 
-def community_columns(nodes: Names, beliefs: Floats) -> dict[str, NDArray[Any]]:
+def community_columns(nodes: Names, posterior: Floats) -> dict[str, NDArray[Any]]:
     """Columns of communities.csv: node, block, probability."""
-    return {"node": nodes, "block": beliefs.argmax(axis=1), "probability": beliefs.max(axis=1)}
+    return {"node": nodes, "block": posterior.argmax(axis=1), "probability": posterior.max(axis=1)}
 
 
 def _backend(X: Any) -> str:
@@ -364,7 +435,7 @@ def _backend(X: Any) -> str:
 
 
 # -----------------------------------------------------------------------------
-# What the model file of a block model holds: the nodes and their probabilities, affinities, the story of the fit.
+# What the model file of a block model holds: the nodes and their probabilities, affinities, the fit history.
 
 
 def block_state(model: BlockModel) -> tuple[Arrays, dict[str, Any]]:
@@ -394,7 +465,7 @@ def restore_blocks(model: BlockModel, arrays: Arrays, metadata: dict[str, Any]) 
                            "held": (n_blocks,)})  # fmt: skip
     sums = np.append(arrays["probabilities"].sum(axis=1), arrays["weights"].sum())
     if (np.abs(sums - 1) > ROUNDING).any() or not (arrays["affinity"] > 0).all() or not (arrays["weights"] > 0).all():
-        raise ValueError("probabilities do not sum to one, or an affinity or a share is zero")
+        raise ValueError("probabilities do not sum to one, or an affinity or a proportion is zero")
     restore_story(model, arrays, metadata)
     if model.n_features_in_ != len(nodes):
         raise ValueError(f"it has {len(nodes)} nodes and {model.n_features_in_} features")

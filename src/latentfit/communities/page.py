@@ -68,7 +68,7 @@ def _figures(fitted: BlockModel) -> list[Figure]:
     third = Figure("Edges", count(fitted.n_edges_))
     gain = known.get("gain_over_one_block")
     if gain is not None and fitted.n_blocks_ > 1:
-        third = Figure("Gain over one block", f"{gain:.3f}", "nats an edge")
+        third = Figure("Gain over one block", f"{gain:.3f}", "nats per edge")
     return [
         Figure("Blocks", str(fitted.n_blocks_), how),
         Figure("Surely placed", f"{sure:.0%}", "of nodes, with probability above 95 %"),
@@ -78,15 +78,15 @@ def _figures(fitted: BlockModel) -> list[Figure]:
 
 def _matrix(fitted: BlockModel, graph: Graph) -> Chart:
     """Cells of the sorted matrix; what degrees alone would make is computed in the page from the cells' degrees."""
-    beliefs = fitted.beliefs_in(graph)
-    order, edges = sorted_nodes(beliefs)
+    posterior = fitted.beliefs_in(graph)
+    order, edges = sorted_nodes(posterior)
     cell = cells_of(order, CELLS)
     dense = densities(graph.matrix, order, CELLS)
     n, cells = len(order), len(dense)
     size = np.bincount(cell, minlength=cells)
     degrees = np.bincount(cell, graph.degrees, cells) / size
     ends = max(float(graph.degrees.sum()), 1e-300)
-    labels = beliefs.argmax(axis=1)[order]
+    labels = posterior.argmax(axis=1)[order]
     first = np.concatenate([[0], np.cumsum(size)[:-1]])
     who = [
         str(graph.names[order[at]]) if width == 1 else f"nodes {at + 1:,}–{at + width:,}"
@@ -148,7 +148,7 @@ def _cells_spec(rows: list[Spec], facts: list[Spec], edges: list[Spec], ends: fl
                     "tooltip": [
                         {"field": "left", "title": "row"}, {"field": "left_block", "title": "its block"},
                         {"field": "right", "title": "column"}, {"field": "right_block", "title": "its block "},
-                        {"field": "o", "title": "links a pair", "format": ",.3~g"},
+                        {"field": "o", "title": "links per pair", "format": ",.3~g"},
                         {"field": "e", "title": "by degrees alone", "format": ",.3~g"},
                     ],
                 },
@@ -217,14 +217,14 @@ def _cut(fitted: BlockModel) -> str:
 
 
 def _nodes(fitted: BlockModel) -> Section:
-    beliefs = fitted.probabilities_
-    order = np.argsort(beliefs.max(axis=1), kind="stable")[:MOST_ROWS]
-    rows = [[str(fitted.nodes_[at]), int(fitted.labels_[at]), float(beliefs[at].max())] for at in order]
-    told = DataTable(
+    posterior = fitted.probabilities_
+    order = np.argsort(posterior.max(axis=1), kind="stable")[:MOST_ROWS]
+    rows = [[str(fitted.nodes_[at]), int(fitted.labels_[at]), float(posterior[at].max())] for at in order]
+    table = DataTable(
         ["node", "block", Column("probability", ".1%")], rows, "Nodes whose block is least sure first.",
-        total=len(beliefs),
+        total=len(posterior),
     )  # fmt: skip
-    return Section("The nodes", [told])
+    return Section("The nodes", [table])
 
 
 def _number(fitted: BlockModel) -> Section:

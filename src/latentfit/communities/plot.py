@@ -36,8 +36,8 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
     """
     check_drawable(model, BlockModel)
     read = read_graph(graph)
-    beliefs = model.beliefs_in(read)
-    order, edges = sorted_nodes(beliefs)
+    posterior = model.beliefs_in(read)
+    order, edges = sorted_nodes(posterior)
     axes = new_axes(5.5, 5.5) if axes is None else axes
     dense = densities(read.matrix, order)
     axes.imshow(dense**0.5, cmap="Greys", extent=(0, len(order), len(order), 0), interpolation="nearest")
@@ -48,7 +48,7 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
     named = np.diff(edges) > 0.02 * len(order)
     axes.set_xticks(middle[named], [str(block) for block in np.flatnonzero(named)])
     axes.set_yticks(middle[named], [str(block) for block in np.flatnonzero(named)])
-    axes.set_title(f"{len(order):,} nodes, {beliefs.shape[1]} blocks")
+    axes.set_title(f"{len(order):,} nodes, {posterior.shape[1]} blocks")
     return axes
 
 
@@ -84,11 +84,11 @@ def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
 # --------------------------------------------------------------------- numbers
 
 
-def sorted_nodes(beliefs: Floats) -> tuple[NDArray[np.intp], Floats]:
+def sorted_nodes(posterior: Floats) -> tuple[NDArray[np.intp], Floats]:
     """Nodes by block, the surest first; and where each block begins and ends (K + 1,)."""
-    labels = beliefs.argmax(axis=1)
-    order = np.lexsort((-beliefs.max(axis=1), labels))
-    edges = np.concatenate([[0.0], np.cumsum(np.bincount(labels, minlength=beliefs.shape[1]))])
+    labels = posterior.argmax(axis=1)
+    order = np.lexsort((-posterior.max(axis=1), labels))
+    edges = np.concatenate([[0.0], np.cumsum(np.bincount(labels, minlength=posterior.shape[1]))])
     return order, edges
 
 

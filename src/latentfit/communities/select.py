@@ -35,7 +35,7 @@ class NumberOfBlocks:
     at_limit: bool = False  # as many signals as are looked for: there may be more
     left_out: int = 0  # blocks of those chosen to which the fit assigned no node
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         if self.informative == 1:
             return "1 block: no informative Bethe-Hessian eigenvalue beside that of the graph's density"
         if self.chosen < self.informative:
@@ -52,26 +52,26 @@ def choose_blocks(matrix: sp.csr_array) -> NumberOfBlocks:
     most = min(MOST_TRIED, matrix.shape[0])
     number = min(FIRST_LOOK, most)
     while True:
-        found = signals(matrix, number)
-        if len(found.informative) < number or number >= most:
+        spectrum = signals(matrix, number)
+        if len(spectrum.informative) < number or number >= most:
             break
         number = min(2 * number, most)
-    strengths = found.strengths
+    strengths = spectrum.strengths
     informative = max(len(strengths), 1)
     apart = np.flatnonzero(strengths[1:-1] >= LEVEL * strengths[2:]) if informative > 2 else np.empty(0, np.intp)
     chosen = int(apart[0]) + 2 if len(apart) else informative
     return NumberOfBlocks(
         chosen,
         informative,
-        found.radius,
-        [float(v) for v in found.informative],
+        spectrum.radius,
+        [float(v) for v in spectrum.informative],
         [float(v) for v in strengths],
-        at_limit=most == MOST_TRIED and len(found.informative) >= MOST_TRIED,
+        at_limit=most == MOST_TRIED and len(spectrum.informative) >= MOST_TRIED,
     )
 
 
 # -----------------------------------------------------------------------------
-# Do degrees say something about blocks? When the plain model, in which they do, may be believed.
+# Do degrees say something about blocks? When the plain model, in which they do, may be trusted.
 #
 # The degree-corrected model takes degrees as given and learns from who is linked with whom alone: it is never misled by
 # hubs. The plain model also learns from a node's number of edges, which is right only if the degrees inside a block are
@@ -82,7 +82,8 @@ SPREAD = 3.0
 NEARLY = 2.0
 """Variance over mean below which blocks found without degrees, some nodes misplaced, may have degrees of chance."""
 AGREE = 0.8
-"""Share of nodes that must stay in their block when degrees join in: else degrees, not links, would make the blocks."""
+"""Proportion of nodes that must stay in their block when degrees join in: else degrees, not links, would make the
+blocks."""
 DIFFER = 0.001
 """Probability below which differences of the blocks' mean degrees are no chance."""
 
@@ -106,12 +107,12 @@ class DegreeTest:
         return self.p_equal_means < DIFFER and self.dispersion < 1 + SPREAD * self.error
 
 
-def examine_degrees(degrees: Floats, beliefs: Floats) -> DegreeTest:
-    """Degrees (n,) inside and between blocks whose members are known by their beliefs (n, K)."""
-    n, K = beliefs.shape
-    sizes = np.maximum(beliefs.sum(axis=0), 1e-12)
-    means = np.maximum(degrees @ beliefs / sizes, 1e-12)
-    squares = float((beliefs * (degrees[:, None] - means) ** 2 / means).sum())
+def examine_degrees(degrees: Floats, posterior: Floats) -> DegreeTest:
+    """Degrees (n,) inside and between blocks whose members are known by their posterior (n, K)."""
+    n, K = posterior.shape
+    sizes = np.maximum(posterior.sum(axis=0), 1e-12)
+    means = np.maximum(degrees @ posterior / sizes, 1e-12)
+    squares = float((posterior * (degrees[:, None] - means) ** 2 / means).sum())
     free = max(n - K, 1)
     overall = max(float(degrees.mean()), 1e-12)
     between = float((sizes * (means - overall) ** 2 / overall).sum())

@@ -18,7 +18,18 @@ Seed = int | np.random.Generator | None
 
 @dataclass(frozen=True)
 class BlockGraph:
-    """A graph and what made it.
+    """A simulated graph with known blocks.
+
+    Attributes
+    ----------
+    matrix : sparse array of shape (n, n)
+        Adjacency: 0 and 1, symmetric, no diagonal.
+    blocks : ndarray of shape (n,)
+        Block of each node.
+    affinity : ndarray of shape (n_blocks, n_blocks)
+        c_rs: a node has degree · c_rs · n_s / n edges into block s on average.
+    propensity : ndarray of shape (n,)
+        Factor of each node's degree, mean 1.
 
     Examples
     --------
@@ -45,7 +56,7 @@ def block_graph(
     power: float | None = None,
     random_state: Seed = None,
 ) -> BlockGraph:
-    r"""A graph of a stochastic block model, degree-corrected with `power`.
+    r"""Simulate a graph from a stochastic block model, degree-corrected with `power`.
 
     Two nodes i, j of blocks r, s are linked with probability about :math:`\theta_i\theta_j c_{rs} / n`. By default
     blocks have equal sizes and c takes two values, within and between, so that the mean degree is `degree` and the
@@ -54,12 +65,27 @@ def block_graph(
 
     Parameters
     ----------
-    affinity : (K, K), optional
+    n : int
+        Number of nodes.
+    n_blocks : int, default 2
+        Number of blocks K.
+    degree : float, default 10.0
+        Mean degree.
+    strength : float, default 2.0
+        Signal-to-noise ratio; 1 is the threshold of detection.
+    affinity : ndarray of shape (n_blocks, n_blocks) or None, default None
         Relative affinities instead of `strength`; scaled so that the mean degree is `degree`.
-    sizes : (K,), optional
-        Relative sizes of the blocks.
-    power : float, optional
+    sizes : ndarray of shape (n_blocks,) or None, default None
+        Relative sizes of the blocks; None is even.
+    power : float or None, default None
         Exponent of a power law for the propensities θ, above 2 (cut where a node would reach √n); None: all 1.
+    random_state : int, numpy.random.Generator or None, default None
+        Seed.
+
+    Returns
+    -------
+    BlockGraph
+        The graph, its blocks, affinities and propensities.
 
     Examples
     --------
@@ -71,8 +97,8 @@ def block_graph(
     shares = np.full(n_blocks, 1.0 / n_blocks) if sizes is None else np.asarray(sizes, np.float64)
     if n < n_blocks or n_blocks < 1 or not degree > 0 or len(shares) != n_blocks or (shares <= 0).any():
         raise DataError(
-            f"n={n}, n_blocks={n_blocks}, degree={degree}; give at least one node per block, a positive degree, and "
-            "one positive size per block"
+            "n >= n_blocks >= 1, degree > 0 and one positive size per block must hold, got "
+            f"n={n}, n_blocks={n_blocks}, degree={degree}, sizes={sizes}"
         )
     rng = np.random.default_rng(random_state)
     shares = shares / shares.sum()
@@ -80,7 +106,7 @@ def block_graph(
     theta = np.ones(n)
     if power is not None:
         if power <= 2:
-            raise DataError(f"power={power}: propensities with an exponent of 2 or less have no mean; give more than 2")
+            raise DataError(f"power must be > 2 or None, got {power}; with 2 or less the propensities have no mean")
         theta = np.minimum((1 - rng.random(n)) ** (-1 / (power - 1)), np.sqrt(n) / 2)
         theta /= theta.mean()
     c = _planted(n_blocks, degree, strength) if affinity is None else np.asarray(affinity, np.float64)

@@ -174,13 +174,11 @@ def _whole_if_exact(values: NDArray[Any]) -> NDArray[Any]:
 #
 # Pairs or a matrix: two columns of whole numbers are pairs of ids, unless they are square; a matrix of two columns
 # can be given as a sparse matrix or a frame whose index names the rows. Three columns of numbers may be either and
-# are
-# refused, unless a column is called count or they are square.
+# are refused, unless a column is called count or they are square.
 #
 # Rules: counts of the same pair are added; a missing count is no count, and a pair with a missing name is left out
-# (both
-# with a `DataWarning` that says how many); negative and infinite counts are refused; fractional counts are weights.
-# Rows and columns without counts are kept: an item that was named is an item of the answer.
+# (both with a `DataWarning` that says how many); negative and infinite counts are refused; fractional counts are
+# weights. Rows and columns without counts are kept: an item that was named is an item of the answer.
 #
 # One list of items or two: columns of a frame share one list when their names say that both hold the same kind (source
 # and target, word and context, item_1 and item_2) and at least half of the names of the side with fewer occur on the
@@ -194,7 +192,7 @@ ALIASES = {
 }
 
 SHARED_NAMES = 0.5
-"""Share of the names of a side that must occur on the other side for the two to be one list of items."""
+"""Proportion of the names of a side that must occur on the other side for the two to be one list of items."""
 Titles = tuple[str, str] | None
 """What the two columns of pairs are called; None: they have no names."""
 
@@ -266,7 +264,7 @@ def pair_columns(frame: Any, columns: Columns, what: str) -> tuple[Any, Any]:
 
 
 def _roles(data: Any, frame: Any, columns: Columns, what: str) -> Roles | None:
-    """Which column of a frame of pairs plays which role; None for a matrix (the module's top says how it is told)."""
+    """Which column of a frame of pairs plays which role; None for a matrix (see the comment above)."""
     names = [str(name) for name in frame.columns]
     roles = find_roles(names, ALIASES, columns)
     if columns:
@@ -368,12 +366,13 @@ def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str, 
     if len(left) != len(right) or (count is not None and len(count) != len(left)):
         more = "" if count is None else f", {len(count)} counts"
         raise DataError(
-            f"{what} have {len(left)} row items and {len(right)} column items{more}; give one of each per pair"
+            f"{what} must have one row item and one column item per pair, got {len(left)} row items and "
+            f"{len(right)} column items{more}"
         )
     if not len(left):
         raise DataError(f"{what} hold no pair; give at least one")
-    values, gaps = (np.ones(len(left), np.int64), 0) if count is None else _count_values(count)
-    _tell_gaps(gaps, "pairs", "without a count, and were left out", what)
+    values, n_missing = (np.ones(len(left), np.int64), 0) if count is None else _count_values(count)
+    _tell_gaps(n_missing, "pairs", "without a count, and were left out", what)
     coded = (*encode(left, "row item"), *encode(right, "column item"))
     named = (coded[0] >= 0) & (coded[2] >= 0)
     _tell_gaps(int((~named).sum()), "pairs", "without a name, and were left out", what)
@@ -394,18 +393,18 @@ def _from_scan(scan: Scan, columns: Columns, square: bool | None, what: str) -> 
     if lacking is not None:
         raise DataError(f"{what} have no column for the {lacking} item among {names[:12]}; name it in columns=")
     left, right = GrowingNames("row item", scan.untyped), GrowingNames("column item", scan.untyped)
-    tally, gaps, behind = CellTally(), np.zeros(2, np.int64), 0
+    tally, n_missing, behind = CellTally(), np.zeros(2, np.int64), 0
     for part in scan.columns_by_role(roles):
         rows, cols = left.code(part["row"]), right.code(part["column"])
         counts, uncounted = _count_values(part["count"], behind) if "count" in part else (None, 0)
-        gaps += int(((rows < 0) | (cols < 0)).sum()), uncounted
+        n_missing += int(((rows < 0) | (cols < 0)).sum()), uncounted
         at = None if counts is None else _first_wrong(counts, (rows >= 0) & (cols >= 0))
         if counts is not None and at is not None:
             (row_of, row_names), (col_of, column_names) = left.settled(), right.settled()
             raise _wrong_count(counts[at], row_names[row_of[rows[at]]], column_names[col_of[cols[at]]], what)
         tally.add(rows, cols, counts)
         behind += len(rows)
-    for number, rule in zip(gaps.tolist(), ("without a name", "without a count"), strict=True):
+    for number, rule in zip(n_missing.tolist(), ("without a name", "without a count"), strict=True):
         _tell_gaps(number, "pairs", f"{rule}, and were left out", what)
     rows, cols, sums = tally.cells()
     (row_of, row_names), (col_of, column_names) = left.settled(), right.settled()
@@ -438,8 +437,8 @@ def _count_values(count: Any, before: int = 0) -> tuple[NDArray[Any], int]:
     if pa.types.is_integer(array.type) and not array.null_count:
         return np.asarray(array.to_numpy(zero_copy_only=False)), 0
     values = as_numbers(array, "the column of counts", "give how often each pair was seen", before)
-    gaps = np.isnan(values)
-    return np.where(gaps, 0.0, values), int(gaps.sum())
+    missing = np.isnan(values)
+    return np.where(missing, 0.0, values), int(missing.sum())
 
 
 def _first_wrong(values: NDArray[Any], named: NDArray[np.bool_]) -> int | None:
@@ -484,23 +483,25 @@ def _checked_values(matrix: Any, rows: Names, cols: Names, what: str) -> sp.csr_
     if values.dtype.kind not in "biuf":
         raise DataError(f"{what} hold {values.dtype} values; give numbers")
     if values.dtype.kind == "f":
-        gaps = int(np.isnan(values).sum())
-        if gaps:
-            _tell_gaps(gaps, "cells", "missing, and were taken as no count", what)
+        n_missing = int(np.isnan(values).sum())
+        if n_missing:
+            _tell_gaps(n_missing, "cells", "missing, and were taken as no count", what)
             values = np.where(np.isnan(values), 0.0, values)
     if len(values) and (values.min() < 0 or values.max() > LARGEST_EXACT):
         _check_cells(matrix, rows, cols, what)
-    whole = values.dtype.kind != "f" or bool((values == np.floor(values)).all())
-    kept = sp.csr_array((values.astype(np.int64 if whole else np.float64), matrix.indices, matrix.indptr), matrix.shape)
-    if not kept.has_canonical_format:
-        kept = kept.copy()
-        kept.sum_duplicates()
-    if (kept.data == 0).any():
-        kept = kept.copy()
-        kept.eliminate_zeros()
-    if not kept.nnz:
+    integral = values.dtype.kind != "f" or bool((values == np.floor(values)).all())
+    checked = sp.csr_array(
+        (values.astype(np.int64 if integral else np.float64), matrix.indices, matrix.indptr), matrix.shape
+    )
+    if not checked.has_canonical_format:
+        checked = checked.copy()
+        checked.sum_duplicates()
+    if (checked.data == 0).any():
+        checked = checked.copy()
+        checked.eliminate_zeros()
+    if not checked.nnz:
         raise DataError(f"{what} of {matrix.shape[0]} × {matrix.shape[1]} items are all zero; give at least one pair")
-    return kept
+    return checked
 
 
 def _finished(matrix: sp.csr_array, rows: Names, cols: Names) -> Counts:

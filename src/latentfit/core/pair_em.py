@@ -2,12 +2,12 @@
 
 Model     a pair draws two causes from W, then its row item from D_L and its column item from D_R; in the symmetric case
           D_L = D_R and W = Wᵀ
-Paper     Hofmann 1999 (the aspect model and its EM); Varadhan & Roland 2008 for the leaps; B = D W Dᵀ is (1) of Huang,
+Paper     Hofmann 1999 (the aspect model and its EM); Varadhan & Roland 2008 for SQUAREM; B = D W Dᵀ is (1) of Huang,
           Kakade, Kong & Valiant 2018
-Needs     a start that is not symmetric in the causes (`factor.vertices.pair_model`)
+Needs     an initialisation that is not symmetric in the causes (`core.spectral.pair_model`)
 Promises  the objective, log-likelihood plus the logarithm of the prior, never falls
 Differs   from the latter, whose Phase II is one linear step for two causes: for K sets it adds nothing before
-          EM. `smoothing` pseudo-counts an item, spread over the causes, keep a rare item from belonging to one cause
+          EM. `smoothing` pseudo-counts per item, spread over the causes, keep a rare item from belonging to one cause
           because it was seen twice
 
 Symbols   paper   here     shape        meaning
@@ -29,11 +29,11 @@ from latentfit.core.kernels.pair_rows import PairRows, pair_ratios
 from latentfit.core.spectral import PairModel
 
 LEAST_PROBABILITY = 1e-300
-"""Least chance of a pair that was seen: its logarithm stays a number."""
+"""Least probability of a pair that was seen: its logarithm stays a number."""
 
 
 @dataclass(frozen=True)
-class PairSums:
+class PairStatistics:
     """Expected counts of items and pairs of causes, unnormalised like the parameters they update."""
 
     left: Floats  # (M, K)
@@ -43,7 +43,7 @@ class PairSums:
 
 
 class PairSteps:
-    """E and M step for `refine.em.em` on a `PairModel`."""
+    """E- and M-step for `core.em.em` on a `PairModel`."""
 
     def __init__(
         self,
@@ -63,25 +63,27 @@ class PairSteps:
         if symmetric:
             sums = [sums[0] + sums[1]] * 2
         self.marginals = [part / part.sum() for part in sums]
-        shares = np.ones(1) if weights is None else weights  # (K,) or (2, K): how pseudo-counts are spread over causes
-        sides = [shares, shares] if shares.ndim == 1 else list(shares)
+        proportions = (
+            np.ones(1) if weights is None else weights
+        )  # (K,) or (2, K): how pseudo-counts are spread over causes
+        sides = [proportions, proportions] if proportions.ndim == 1 else list(proportions)
         self.priors = [smoothing * part for part in sides]  # pseudo-counts of every item in each cause
 
-    def e_step(self, params: PairModel) -> PairSums:
+    def e_step(self, params: PairModel) -> PairStatistics:
         left, right, mixing = params.left, params.right, params.mixing
         out, value = self._pass(self.rows, left @ mixing, right)
         log_likelihood = float(value.sum()) / (2 if self.both_ways else 1)
         pairs = mixing * (left.T @ out)
         if self.both_ways:
             items = left * (out @ mixing.T)
-            return PairSums(items, items, (pairs + pairs.T) / 4, log_likelihood)
+            return PairStatistics(items, items, (pairs + pairs.T) / 4, log_likelihood)
         back, _ = self._pass(self.turned, right @ mixing.T, left)
         rows, columns = left * (out @ mixing.T), right * (back @ mixing)
         if self.symmetric:
-            return PairSums(rows + columns, rows + columns, (pairs + pairs.T) / 2, log_likelihood)
-        return PairSums(rows, columns, pairs, log_likelihood)
+            return PairStatistics(rows + columns, rows + columns, (pairs + pairs.T) / 2, log_likelihood)
+        return PairStatistics(rows, columns, pairs, log_likelihood)
 
-    def objective(self, params: PairModel, sums: PairSums) -> float:
+    def objective(self, params: PairModel, sums: PairStatistics) -> float:
         value = sums.log_likelihood
         sides = [(params.left, self.priors[0])]
         if not self.symmetric:
@@ -91,10 +93,10 @@ class PairSteps:
                 value += float((np.log(np.maximum(part, LEAST_PROBABILITY)) * prior).sum())
         return value
 
-    def log_likelihood(self, sums: PairSums) -> float:
+    def log_likelihood(self, sums: PairStatistics) -> float:
         return sums.log_likelihood
 
-    def m_step(self, sums: PairSums) -> PairModel:
+    def m_step(self, sums: PairStatistics) -> PairModel:
         left = columns_to_one(sums.left + self.priors[0])
         right = left if self.symmetric else columns_to_one(sums.right + self.priors[1])
         return PairModel(left, right, sums.mixing / sums.mixing.sum())

@@ -1,4 +1,5 @@
-"""One regularised, marginal-scaled truncated SVD of pair counts: the start of every model of this door.
+"""One regularised, marginal-scaled truncated SVD of pair counts: the initialisation of pairs, topics, hmm and
+communities.
 
 Paper     Huang, Kakade, Kong & Valiant 2018, "Recovering Structured Probability Matrices", step 3(a)i of Algorithm 1
           (rescaling by the marginals) and Appendix E's second baseline; regularised as in Le, Levina & Vershynin 2015
@@ -74,14 +75,14 @@ def scaled_svd(
     symmetric: bool | None = None,
     centred: bool = False,
     tol: float = PRECISE,
-    passes: tuple[PairRows, PairRows] | None = None,
+    kernel_rows: tuple[PairRows, PairRows] | None = None,
     threads: int = 1,
 ) -> ScaledSVD:
     """The `rank` leading singular vectors of the scaled frequencies; eigenvectors by magnitude when symmetric.
 
     `centred` takes ρ_r ρ_cᵀ off first, so that what comes back is structure alone. With ``symmetric=True`` counts of
     ordered pairs (i, j) of a symmetric B serve as (C + Cᵀ)/2 without that matrix being made; None asks the matrix.
-    `passes` are the rows and columns as the kernels read them, where they are at hand (`Counts.rows`, `.columns`).
+    `kernel_rows` are the rows and columns as the kernels read them, where they are at hand (`Counts.rows`, `.columns`).
     ``regularise=0`` is Appendix E's √marginal scaling, ``regularise=inf`` its plain truncated SVD (Claim E.1).
     """
     if symmetric is None:
@@ -101,10 +102,10 @@ def scaled_svd(
         )
     # 1/root of a scale that is zero (regularise=0 and no counts) is zero: the item is left out.
     left_root, right_root = (_inverse_root(scale) for scale in (row_scale, column_scale))
-    if passes is None:
+    if kernel_rows is None:
         own = PairRows.of(matrix)
-        passes = own, PairRows.of(sp.csr_array(matrix.T))
-    product = _Product(*passes, left_root / total, right_root, (rows, cols) if centred else None, total, threads)
+        kernel_rows = own, PairRows.of(sp.csr_array(matrix.T))
+    product = _Product(*kernel_rows, left_root / total, right_root, (rows, cols) if centred else None, total, threads)
     with one_blas_thread():
         if symmetric:
             values, left = _eigenpairs(product, rank, tol)
@@ -212,10 +213,11 @@ def effective_items(marginal: Floats) -> float:
 
 
 # -----------------------------------------------------------------------------
-# Hidden causes as the corners of the scaled embedding: weighted centres, successive projections, memberships.
+# Hidden causes as the anchors (vertices) of the scaled embedding: weighted centres, successive projections,
+# memberships.
 #
 # Paper     the step from (ρ, Δ) to D and W of (1) that Huang et al. 2018 leave to anchors (Corollary 1.3), for any K;
-#           corners by successive projections (Gillis & Vavasis 2014), on centres; Arora et al. 2012 take single words
+#           anchors by successive projections (Gillis & Vavasis 2014), on centres; Arora et al. 2012 take single words
 # Needs     for every cause a group of items nearly its own (anchors); K at most the rank of the counts
 # Promises  with exact moments and one pure group per cause, D and W exactly
 # Differs   a rare word's point is mostly noise, and the most extreme points are rare words: `CENTRES` · K weighted
@@ -223,22 +225,22 @@ def effective_items(marginal: Floats) -> float:
 #
 # Symbols   paper   here          shape      meaning
 #           —       points        (M, K−1)   x_i √|values|: B_ij = ρ_i ρ_j (1 + Σ_s sign_s points_is points_js)
-#           —       corners       (K, K−1)   the points of the pure items
-#           —       memberships   (M, K)     P(cause | item): points = memberships · corners
+#           —       anchors       (K, K−1)   the points of the pure items
+#           —       memberships   (M, K)     P(cause | item): points = memberships · anchors
 #           D       dictionary    (M, K)     P(item | cause) = ρ_i memberships_ik / weights_k; columns sum to one
 #           W       mixing        (K, K)     P(cause of row, cause of column)
 
 CENTRES = 8
-"""Centres per cause: enough to have one near every corner, few enough that each averages its items' noise away."""
+"""Centres per cause: enough to have one near every anchor, few enough that each averages its items' noise away."""
 LEFT_OUT = 0.02
-"""Share of all counts whose centres, the lightest, cannot be corners."""
+"""Proportion of all counts whose centres, the lightest, cannot be anchors."""
 
 
 @dataclass(frozen=True)
 class Vertices:
-    """Corners, and what they make of the items of one side."""
+    """Anchors, and what they make of the items of one side."""
 
-    corners: Floats  # (K, K−1)
+    anchors: Floats  # (K, K−1)
     memberships: Floats  # (M, K)
     dictionary: Floats  # (M, K)
     weights: Floats  # (K,)
@@ -264,16 +266,16 @@ def pair_model(decomposed: ScaledSVD) -> PairModel:
     left = find_vertices(rows * root, decomposed.row_marginal)
     if decomposed.symmetric:
         signs = np.sign(decomposed.values)
-        mixing = np.outer(left.weights, left.weights) * (1 + (left.corners * signs) @ left.corners.T)
+        mixing = np.outer(left.weights, left.weights) * (1 + (left.anchors * signs) @ left.anchors.T)
         mixing = (mixing + mixing.T) / 2
         return PairModel(left.dictionary, left.dictionary, _distribution(mixing))
     right = find_vertices(columns * root, decomposed.column_marginal)
-    mixing = np.outer(left.weights, right.weights) * (1 + left.corners @ right.corners.T)
+    mixing = np.outer(left.weights, right.weights) * (1 + left.anchors @ right.anchors.T)
     return PairModel(left.dictionary, right.dictionary, _distribution(mixing))
 
 
 def find_vertices(points: Floats, mass: Floats) -> Vertices:
-    """Corners of points (M, K − 1) with masses (M,), and every item's memberships."""
+    """Anchors of points (M, K − 1) with masses (M,), and every item's memberships."""
     n_causes = points.shape[1] + 1
     if n_causes == 1:
         ones = np.ones((len(mass), 1))
@@ -283,22 +285,22 @@ def find_vertices(points: Floats, mass: Floats) -> Vertices:
     chosen = successive_projection(lifted.T, n_causes)
     if len(chosen) < n_causes:  # fewer distinct centres than causes: the farthest items fill the places
         lifted_items = np.column_stack([np.ones(len(points)), points])
-        corners = points[successive_projection(lifted_items.T, n_causes)]
-        corners = np.vstack([corners, np.repeat(points[:1], n_causes - len(corners), axis=0)])
+        anchors = points[successive_projection(lifted_items.T, n_causes)]
+        anchors = np.vstack([anchors, np.repeat(points[:1], n_causes - len(anchors), axis=0)])
     else:
-        corners = centres[chosen]
-    return memberships_at(points, mass, corners)
+        anchors = centres[chosen]
+    return memberships_at(points, mass, anchors)
 
 
-def memberships_at(points: Floats, mass: Floats, corners: Floats) -> Vertices:
-    """What given corners make of the items: the nearest point of their simplex."""
-    gram, product = corners @ corners.T, points @ corners.T
-    shares = simplex_least_squares(gram, product)
-    joint = shares * mass[:, None]
+def memberships_at(points: Floats, mass: Floats, anchors: Floats) -> Vertices:
+    """What given anchors make of the items: the nearest point of their simplex."""
+    gram, product = anchors @ anchors.T, points @ anchors.T
+    proportions = simplex_least_squares(gram, product)
+    joint = proportions * mass[:, None]
     weights = joint.sum(axis=0) / joint.sum()
     dictionary = joint / np.where(weights > 0, joint.sum(axis=0), 1.0)
     dictionary[:, weights == 0] = (mass / mass.sum())[:, None]
-    return Vertices(corners, shares, dictionary, weights)
+    return Vertices(anchors, proportions, dictionary, weights)
 
 
 def weighted_centres(points: Floats, mass: Floats, number: int) -> Floats:
@@ -308,11 +310,11 @@ def weighted_centres(points: Floats, mass: Floats, number: int) -> Floats:
     used = np.flatnonzero(mass > 0)
     order = used[np.lexsort((*np.round(points[used], 9).T, -mass[used]))]  # by content, not by place
     number = min(number, len(np.unique(np.round(points[order], 9), axis=0)))
-    found = KMeans(number, n_init=1, max_iter=50, random_state=0).fit(points[order], sample_weight=mass[order])
-    held = np.bincount(found.labels_, weights=mass[order], minlength=number)
+    clustering = KMeans(number, n_init=1, max_iter=50, random_state=0).fit(points[order], sample_weight=mass[order])
+    held = np.bincount(clustering.labels_, weights=mass[order], minlength=number)
     heaviest = np.argsort(-held, kind="stable")
-    kept = heaviest[: int(np.searchsorted(np.cumsum(held[heaviest]), (1 - LEFT_OUT) * held.sum())) + 1]
-    return np.asarray(found.cluster_centers_[np.sort(kept)], np.float64)
+    used_centres = heaviest[: int(np.searchsorted(np.cumsum(held[heaviest]), (1 - LEFT_OUT) * held.sum())) + 1]
+    return np.asarray(clustering.cluster_centers_[np.sort(used_centres)], np.float64)
 
 
 def _distribution(mixing: Floats) -> Floats:

@@ -4,11 +4,10 @@ Accepted: one sequence of symbols (an array, a list of words, a text, whose char
 sequences; one long array with ``lengths=`` or with ``groups=``, an id for every observation; a frame with a column of
 symbols and, unless it is one sequence, a column that says which sequence a row belongs to (sequence, user, session, a
 name that ends in "id" …); a `latentfit.scan` of such files, or of texts with one sequence per line, of which only
-codes are
-held. Rows are in order of time, unless a column tells the time: then the steps of a sequence are sorted by it, and
-those of the same time keep the order of their rows.
+codes are held. Rows are in order of time, unless a column tells the time: then the steps of a sequence are sorted by
+it, and those of the same time keep the order of their rows.
 
-Rules: symbols are any words or numbers and keep their type; a missing symbol (null, NaN) is a gap, an observation that
+Rules: symbols are any words or numbers and keep their type; a missing symbol (null, NaN) is an observation that
 was not made: time passes and nothing is seen. Rows of one sequence need not stand together. Symbols are ordered by
 name, sequences as they first appear. An empty sequence is kept.
 """
@@ -54,21 +53,21 @@ ALIASES = {
 DECIMALS, MANY_DECIMALS = 10, 5.0
 """So many different decimal numbers, each met fewer times than this on average, are measurements and no symbols."""
 
-COPY_STEPS, COPIED = 10, 0.2
-"""Steps that a sequence must have for its equal to be a copy, and the share of steps in copies that matters."""
+DUPLICATE_STEPS, DUPLICATED = 10, 0.2
+"""Least length of a sequence that counts as a duplicate, and the proportion of duplicated steps that matters."""
 
 FEW_DIFFERENT, ROOM = 5, 100.0
 """Fewer different sequences than this, where the symbols leave room for so many, are few however often they recur."""
 
 Clock = tuple[str, NDArray[Any]]
-"""The name of a column of times, and numbers that sort like them, one a row."""
+"""The name of a column of times, and numbers that sort like them, one per row."""
 Apart = tuple[Any, Any, list[int] | None, Clock | None, tuple[str, ...]]
 """Symbols, ids, lengths and times of an input, and notes on how it was read."""
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sequence s is ``codes[offsets[s]:offsets[s + 1]]``; code −1 is a gap."""
+    """Sequence s is ``codes[offsets[s]:offsets[s + 1]]``; code −1 is a missing value."""
 
     codes: NDArray[np.int32]  # (N,)
     offsets: NDArray[np.int64]  # (S + 1,)
@@ -87,7 +86,7 @@ class Sequences:
 
     @property
     def n_steps(self) -> int:
-        """Places in time, gaps among them."""
+        """Places in time, missing values among them."""
         return len(self.codes)
 
     @cached_property
@@ -117,7 +116,8 @@ class Sequences:
         return np.flatnonzero(np.arange(self.n_steps) + distance < last)
 
     def pairs(self, distance: int = 1) -> sp.csr_array:
-        """Counts (M, M) of symbol i followed by symbol j, `distance` steps later; pairs with a gap are none."""
+        """Counts (M, M) of symbol i followed by symbol j, `distance` steps later; pairs with a missing value are not
+        counted."""
         at = self.within(distance)
         first, second = self.codes[at], self.codes[at + distance]
         seen = (first >= 0) & (second >= 0)
@@ -154,13 +154,14 @@ def read_sequences(
     symbols: Names | None = None,
     what: str = "X",
 ) -> Sequences:
-    """Sequences of any accepted kind; with `symbols` (those of a fit) all others are read as gaps, with a warning."""
+    """Sequences of any accepted kind; with `symbols` (those of a fit) all others are read as missing, with a
+    warning."""
     if isinstance(data, Sequences):
-        found = data
+        sequences = data
     elif isinstance(data, Scan):
         if lengths is not None or groups is not None:
             raise DataError(f"{what} are files, which say where sequences begin; leave lengths= and groups= out")
-        found = _from_lines(data) if data.text else _from_scan(data, columns, what)
+        sequences = _from_lines(data) if data.text else _from_scan(data, columns, what)
     else:
         data = list(data) if isinstance(data, Iterator) else data
         values, ids, of_lists, clock, notes = _take_apart(data, columns, what)
@@ -169,16 +170,18 @@ def read_sequences(
                 f"{what} says in two ways where sequences begin; give lengths=, groups=, a list of sequences or a "
                 "column of sequences, one of them"
             )
-        found = _assemble(values, lengths if lengths is not None else of_lists, groups if ids is None else ids, what)
-        found = replace(found, notes=notes)
+        sequences = _assemble(
+            values, lengths if lengths is not None else of_lists, groups if ids is None else ids, what
+        )
+        sequences = replace(sequences, notes=notes)
         if clock is not None:
             if lengths is not None:
                 raise DataError(
                     f"{what} has the column {clock[0]!r}, by which steps are sorted, and lengths= counts rows; give "
                     "the sequence of every row in a column, or leave the time out"
                 )
-            found = _in_time(found, clock[1], clock[0])
-    return found if symbols is None else _under(found, symbols, what)
+            sequences = _in_time(sequences, clock[1], clock[0])
+    return sequences if symbols is None else _under(sequences, symbols, what)
 
 
 def _take_apart(data: Any, columns: Columns, what: str) -> Apart:
@@ -206,7 +209,7 @@ def _take_apart(data: Any, columns: Columns, what: str) -> Apart:
     if isinstance(data, list | tuple):
         return list(data), None, None, None, ()
     if sp.issparse(data):
-        raise DataError(f"{what} is a sparse matrix, and sequences have one symbol a step; give their symbols")
+        raise DataError(f"{what} is a sparse matrix, and sequences have one symbol per step; give their symbols")
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -332,18 +335,20 @@ def _reads_as(word: pa.Scalar, kind: pa.DataType) -> bool:
         return False
 
 
-def _in_time(found: Sequences, times: NDArray[Any], name: str) -> Sequences:
+def _in_time(sequences: Sequences, times: NDArray[Any], name: str) -> Sequences:
     """The steps of every sequence by the time of their rows; those of one time keep their order."""
-    rows = np.arange(found.n_steps) if found.rows is None else found.rows
-    order = np.lexsort((times[rows], found.sequence_of()))  # stable
+    rows = np.arange(sequences.n_steps) if sequences.rows is None else sequences.rows
+    order = np.lexsort((times[rows], sequences.sequence_of()))  # stable
     if (order == np.arange(len(order))).all():
-        return found
+        return sequences
     note = f"the steps of a sequence were sorted by the column {name!r}"
-    return replace(found, codes=np.ascontiguousarray(found.codes[order]), rows=rows[order], notes=(*found.notes, note))
+    return replace(
+        sequences, codes=np.ascontiguousarray(sequences.codes[order]), rows=rows[order], notes=(*sequences.notes, note)
+    )
 
 
 def _from_scan(scan: Scan, columns: Columns, what: str) -> Sequences:
-    """Files with a symbol a row: symbols and sequences coded with names that grow, the codes put end to end."""
+    """Files with one symbol per row: symbols and sequences coded with names that grow, the codes put end to end."""
     roles = _roles(scan.first_names(), columns, what)
     symbols, ids = GrowingNames("symbol", scan.untyped), GrowingNames("sequence", scan.untyped)
     codes: list[NDArray[np.int32]] = []
@@ -361,33 +366,34 @@ def _from_scan(scan: Scan, columns: Columns, what: str) -> Sequences:
     recode, names = symbols.settled()
     flat = recode[np.concatenate(codes)]
     if owners:
-        found = _by_group(flat, names, np.concatenate(owners), ids.settled(sort=False), what)
+        sequences = _by_group(flat, names, np.concatenate(owners), ids.settled(sort=False), what)
     else:
-        found = Sequences(flat, np.array([0, len(flat)], np.int64), names, np.array([1]))
-    found = replace(found, notes=_unused(scan.first_names(), roles))
-    return _in_time(found, np.concatenate(times), clock) if times else found
+        sequences = Sequences(flat, np.array([0, len(flat)], np.int64), names, np.array([1]))
+    sequences = replace(sequences, notes=_unused(scan.first_names(), roles))
+    return _in_time(sequences, np.concatenate(times), clock) if times else sequences
 
 
-def copied_share(data: Sequences) -> float:
-    """Share of the steps in exact copies of an earlier sequence; short ones, which recur by chance, are none."""
-    copies = _copies(data)
+def duplicated_proportion(data: Sequences) -> float:
+    """Proportion of the steps in exact duplicates of an earlier sequence; short ones recur by chance and do not
+    count."""
+    copies = _duplicates(data)
     return float(np.diff(data.offsets)[copies].sum()) / max(data.n_steps, 1)
 
 
-def without_copies(data: Sequences) -> Sequences:
-    """One of each sequence where copies are more than a few: they say nothing new about what others look like."""
-    if copied_share(data) < COPIED:
+def without_duplicates(data: Sequences) -> Sequences:
+    """One of each sequence where duplicates are more than a few: they say nothing new about other sequences."""
+    if duplicated_proportion(data) < DUPLICATED:
         return data
-    kept = ~_copies(data)
-    return data.slices(data.offsets[:-1][kept], data.offsets[1:][kept])
+    unique = ~_duplicates(data)
+    return data.slices(data.offsets[:-1][unique], data.offsets[1:][unique])
 
 
-def _copies(data: Sequences) -> NDArray[np.bool_]:
-    """Which sequences (S,) of `COPY_STEPS` or more are the same as one before them, step by step."""
+def _duplicates(data: Sequences) -> NDArray[np.bool_]:
+    """Which sequences (S,) of `DUPLICATE_STEPS` or more are the same as one before them, step by step."""
     lengths = np.diff(data.offsets)
     seen: set[bytes] = set()
     copies = np.zeros(len(lengths), bool)
-    for at in np.flatnonzero(lengths >= COPY_STEPS).tolist():
+    for at in np.flatnonzero(lengths >= DUPLICATE_STEPS).tolist():
         content = data.codes[data.offsets[at] : data.offsets[at + 1]].tobytes()
         copies[at] = content in seen
         seen.add(content)
@@ -410,8 +416,8 @@ def few_different(data: Sequences) -> int:
             return 0
     if len(seen) == int((lengths >= 2).sum()):  # nothing recurs
         return 0
-    share = data.counts() / max(data.n_observed, 1)
-    entropy = -float((share[share > 0] * np.log(share[share > 0])).sum())
+    frequencies = data.counts() / max(data.n_observed, 1)
+    entropy = -float((frequencies[frequencies > 0] * np.log(frequencies[frequencies > 0])).sum())
     return len(seen) if longest * entropy > np.log(ROOM) else 0
 
 
@@ -424,7 +430,7 @@ def looks_measured(data: Sequences) -> bool:
 
 
 def _from_lines(scan: Scan) -> Sequences:
-    """A sequence a line: words between blanks."""
+    """One sequence per line: words between blanks."""
     return lines_to_sequences((lines for _, lines in scan.lines()), what=scan.paths[0])
 
 
@@ -445,8 +451,8 @@ def _assemble(values: Any, lengths: Any, groups: Any, what: str) -> Sequences:
         )
     if int(sizes.sum()) != len(codes):
         raise DataError(
-            f"lengths add up to {int(sizes.sum())} and {what} has {len(codes)} observations; give the length of every "
-            "sequence"
+            f"lengths must sum to the {len(codes)} observations of {what}, got {int(sizes.sum())}; give the length of "
+            "every sequence"
         )
     offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
     return Sequences(codes, offsets, symbols, np.arange(1, len(sizes) + 1))
@@ -462,10 +468,10 @@ def _by_group(
     """Steps of one sequence put together; `settled` says which of its names an id stands for."""
     recode, names = settled
     if len(ids) != len(codes):
-        raise DataError(f"groups names {len(ids)} rows and {what} has {len(codes)}; give an id for every observation")
+        raise DataError(f"groups must have one id per observation of {what}, {len(codes)}, got {len(ids)}")
     if (ids < 0).any():
         at = int((ids < 0).argmax())
-        raise DataError(f"row {at + 1} of {what} does not say which sequence it belongs to; give every row an id")
+        raise DataError(f"{what}, row {at + 1}: the sequence id is missing; give every row an id")
     ids = recode[ids]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=len(names)))]).astype(np.int64)
     if (np.diff(ids) >= 0).all():
@@ -474,38 +480,43 @@ def _by_group(
     return Sequences(np.ascontiguousarray(codes[rows]), offsets, symbols, names, rows)
 
 
-def _under(found: Sequences, symbols: Names, what: str) -> Sequences:
-    """The same sequences under the symbols of a fit; what it has not seen is read as a gap."""
-    if found.symbols is symbols:
-        return found
-    recode = np.append(match(found.symbols, symbols, "symbol"), np.int32(GAP))
-    codes = recode[found.codes].astype(np.int32)
-    unseen = int(((codes < 0) & (found.codes >= 0)).sum())
+def _under(sequences: Sequences, symbols: Names, what: str) -> Sequences:
+    """The same sequences under the symbols of a fit; what it has not seen is read as missing."""
+    if sequences.symbols is symbols:
+        return sequences
+    recode = np.append(match(sequences.symbols, symbols, "symbol"), np.int32(GAP))
+    codes = recode[sequences.codes].astype(np.int32)
+    unseen = int(((codes < 0) & (sequences.codes >= 0)).sum())
     if unseen:
-        strangers = found.symbols[recode[:-1] < 0]
-        shown = ", ".join(repr(one) for one in strangers[:3].tolist())
+        unseen_symbols = sequences.symbols[recode[:-1] < 0]
+        shown = ", ".join(repr(one) for one in unseen_symbols[:3].tolist())
         warnings.warn(
             f"{unseen} observations of {what} are symbols that the fit has not seen ({shown}"
-            f"{', …' if len(strangers) > 3 else ''}) and were read as gaps",
+            f"{', …' if len(unseen_symbols) > 3 else ''}) and were read as missing",
             DataWarning,
             stacklevel=4,
         )
-    return replace(found, codes=codes, symbols=symbols)
+    return replace(sequences, codes=codes, symbols=symbols)
 
 
 def lines_to_sequences(
-    batches: Iterable[Sequence[str]], *, letters: bool = False, gaps: Sequence[str] = (), what: str = "the file"
+    batches: Iterable[Sequence[str]],
+    *,
+    letters: bool = False,
+    missing_symbols: Sequence[str] = (),
+    what: str = "the file",
 ) -> Sequences:
-    """One sequence a line, lines in batches: words between blanks, or with `letters` every character.
+    """One sequence per line, lines in batches: words between blanks, or with `letters` every character.
 
-    `gaps` are symbols for a gap; blank lines are none. Text that begins as FASTA does has a sequence per record.
+    `missing_symbols` mark missing values; blank lines are skipped. Text that begins as FASTA does has a sequence per
+    record.
     """
     batches = iter(batches)
     start = next(batches, ())
     batches = itertools.chain([start], batches)
     if is_fasta(start):
-        return _from_fasta(batches, gaps, what)
-    symbols, missing = GrowingNames("symbol"), set(gaps)
+        return _from_fasta(batches, missing_symbols, what)
+    symbols, missing = GrowingNames("symbol"), set(missing_symbols)
     codes: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
     lengths: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
     for lines in batches:
@@ -516,7 +527,7 @@ def lines_to_sequences(
             lengths.append(np.array([len(part) for part in parts], np.int64))
     offsets = np.cumsum(np.concatenate(lengths))
     if len(offsets) == 1:
-        raise DataError(f"{what} holds no line with anything in it; give one sequence a line")
+        raise DataError(f"{what} holds no line with anything in it; give one sequence per line")
     recode, names = symbols.settled()
     if not letters and len(offsets) - 1 == offsets[-1] and any(len(str(name)) > 1 for name in names.tolist()):
         warnings.warn(
@@ -528,14 +539,14 @@ def lines_to_sequences(
     return Sequences(recode[np.concatenate(codes)], offsets, names, np.arange(1, len(offsets)))
 
 
-def _from_fasta(batches: Iterable[Sequence[str]], gaps: Sequence[str], what: str) -> Sequences:
+def _from_fasta(batches: Iterable[Sequence[str]], missing_symbols: Sequence[str], what: str) -> Sequences:
     """A sequence per record under its name, a symbol per letter."""
     warnings.warn(
         f"{what} begins with > and is read as FASTA: a sequence per record, a symbol per letter",
         DataWarning,
         stacklevel=5,
     )
-    symbols, missing = GrowingNames("symbol"), set(gaps)
+    symbols, missing = GrowingNames("symbol"), set(missing_symbols)
     codes: list[NDArray[np.int32]] = []
     names: list[str] = []
     lengths: list[int] = []

@@ -1,6 +1,6 @@
 """Can the states of a hidden Markov model be trusted? The verdict, with the numbers behind it.
 
-Three doubts. Is there anything: do neighbouring symbols depend on one another at all (`neighbour_test`), and are there
+Three checks. Is there anything: do neighbouring symbols depend on one another at all (`neighbour_test`), and are there
 enough observations for so many symbols? Is every state needed: does the model with one state fewer predict sequences
 left out as well? Is the answer the only one: transitions and emissions of full rank, three steps in a row, every state
 seen to come and go.
@@ -12,7 +12,7 @@ Promises  on simulated chains verdicts as docs/models/hmm.md counts them
 Differs   the order of M is taken for M; dependence is tested on halves of the pieces, for any number of states
 
 Symbols   paper   here          shape    meaning
-          N/M     —             —        observations a symbol
+          N/M     —             —        observations per symbol
           p, q    emissions     (K, M)   what states show
           T       transitions   (K, K)
 """
@@ -28,13 +28,13 @@ from scipy.special import ndtr
 from latentfit.core.kernels import Floats
 from latentfit.core.spectral import effective_items, scaled_svd
 from latentfit.core.verdict import Examination, Examiner
-from latentfit.hmm.data import COPIED, Sequences, copied_share, few_different, without_copies
+from latentfit.hmm.data import DUPLICATED, Sequences, duplicated_proportion, few_different, without_duplicates
 from latentfit.hmm.em.fit import FOLDS, cut
 from latentfit.hmm.em.steps import Chain, ChainPrior
 from latentfit.hmm.select import StatesPath, last_state_gain
 
 TOO_FEW, FEW = 1.0, 5.0
-"""Observations a symbol below which nothing can be known (order one in Theorem 1.6), and below which it is little."""
+"""Observations per symbol below which nothing can be known (order one in Theorem 1.6), and below which it is little."""
 NO_STRUCTURE = 1e-3
 """p-value above which neighbouring symbols may as well be independent."""
 SURE = 3.0
@@ -52,7 +52,7 @@ DIRECTIONS = 4
 
 
 class NeighbourTest(NamedTuple):
-    """How many standard errors the dependence of neighbours is above independence, and the chance of that."""
+    """How many standard errors the dependence of neighbours is above independence, and its p-value."""
 
     z: float
     p_value: float
@@ -77,9 +77,9 @@ def neighbour_test(data: Sequences, n_directions: int = 1) -> NeighbourTest:
         return NeighbourTest(0.0, 1.0, possible=False)
     scores = []
     for symmetric in (True, False):
-        found = [_test_along(one, other, n_directions, symmetric) for one, other in (halves, halves[::-1])]
+        half_scores = [_test_along(one, other, n_directions, symmetric) for one, other in (halves, halves[::-1])]
         together = _correlation(data, n_directions, symmetric)
-        scores.append(float(sum(found) / np.sqrt(2 * (1 + together))))
+        scores.append(float(sum(half_scores) / np.sqrt(2 * (1 + together))))
     z = max(scores)
     return NeighbourTest(z, min(2 * float(ndtr(-z)), 1.0))
 
@@ -98,12 +98,12 @@ def _correlation(data: Sequences, n_directions: int, symmetric: bool) -> float:
 
 def _test_along(learn: sp.csr_array, test: sp.csr_array, n_directions: int, symmetric: bool) -> float:
     number = min(n_directions, DIRECTIONS, learn.shape[0] - 1)
-    found = scaled_svd(learn, number, centred=True, symmetric=symmetric, tol=1e-4)
+    decomposed = scaled_svd(learn, number, centred=True, symmetric=symmetric, tol=1e-4)
     total = float(test.sum())
     rows, columns = (np.asarray(test.sum(axis=axis), np.float64).reshape(-1) / total for axis in (1, 0))
     score, weight = 0.0, 0.0
-    for value, left, right in zip(found.values, found.left.T, found.right.T, strict=True):
-        f, g = left / np.sqrt(found.row_scale), right / np.sqrt(found.column_scale)
+    for value, left, right in zip(decomposed.values, decomposed.left.T, decomposed.right.T, strict=True):
+        f, g = left / np.sqrt(decomposed.row_scale), right / np.sqrt(decomposed.column_scale)
         f, g = f - rows @ f, g - columns @ g
         spread = np.sqrt((rows @ f**2) * (columns @ g**2))
         if spread > 0:
@@ -124,8 +124,8 @@ def examine_chain(
 ) -> Examination:
     """Diagnose a fitted model; `path` says how the number of states was chosen, None that it was given."""
     examiner = Examiner()
-    copied = _examine_copies(examiner, data)
-    data = without_copies(data)  # what copies repeat is no further evidence
+    duplicated = _examine_duplicates(examiner, data)
+    data = without_duplicates(data)  # duplicates are no further evidence
     K, M, N = chain.n_states, data.n_symbols, data.n_observed
     examiner.doubt_few(N, "observed steps")
     test = neighbour_test(data, max(K - 1, 1))
@@ -139,7 +139,7 @@ def examine_chain(
         "spectral_gap": chain.spectral_gap(),
         "smallest_singular_value": float(singular[-1]),
         "smoothing": prior.emissions,
-        "copied_share": copied,
+        "copied_share": duplicated,
         "entropy_rate_known": bool(N >= M and test.p_value < NO_STRUCTURE),
     }
     if path is not None:
@@ -173,25 +173,25 @@ def examine_chain(
     return examiner.conclude()
 
 
-def _examine_copies(examiner: Examiner, data: Sequences) -> float:
-    """The share of steps in copies of other sequences."""
-    copied = copied_share(data)
-    if copied >= COPIED:
-        kept = without_copies(data)
+def _examine_duplicates(examiner: Examiner, data: Sequences) -> float:
+    """The proportion of steps in duplicates of other sequences."""
+    duplicated = duplicated_proportion(data)
+    if duplicated >= DUPLICATED:
+        unique = without_duplicates(data)
         examiner.doubt(
             "caution",
-            f"{data.n_sequences - kept.n_sequences} of {data.n_sequences} sequences are exact copies of others, with "
-            f"{copied:.0%} of the steps: copies are no further evidence, so all checks count the {kept.n_sequences} "
-            "different ones; leave the copies out, unless each was truly observed.",
+            f"{data.n_sequences - unique.n_sequences} of {data.n_sequences} sequences are exact duplicates of others, "
+            f"with {duplicated:.0%} of the steps: duplicates are no further evidence, so all checks count the "
+            f"{unique.n_sequences} different ones; leave the duplicates out, unless each was truly observed.",
         )
     elif different := few_different(data):
         examiner.doubt(
             "caution",
-            f"The {data.n_sequences} sequences are copies of {different} different "
-            f"{'one' if different == 1 else 'ones'}: states spell these out, and copies are no further evidence; bring "
-            "more different sequences, unless each was truly observed.",
+            f"The {data.n_sequences} sequences are duplicates of {different} different "
+            f"{'one' if different == 1 else 'ones'}: states spell these out, and duplicates are no further evidence; "
+            "bring more different sequences, unless each was truly observed.",
         )
-    return copied
+    return duplicated
 
 
 def _examine_limit(examiner: Examiner, path: StatesPath) -> None:
@@ -271,15 +271,15 @@ def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -
 
 
 def _examine_last_state(examiner: Examiner, data: Sequences, K: int, chosen: bool, threads: int) -> None:
-    found = last_state_gain(data, K, threads=threads)
-    if found is None:
+    estimated = last_state_gain(data, K, threads=threads)
+    if estimated is None:
         examiner.doubt(
             "caution",
             f"{data.n_steps} steps are too few to leave any out, so nothing shows that {K} states are needed; give "
             "more sequences, or longer ones.",
         )
         return
-    gain, error = found
+    gain, error = estimated
     examiner.quantities |= {"last_state_gain": gain, "last_state_error": error}
     if gain <= SURE * error:
         examiner.doubt(

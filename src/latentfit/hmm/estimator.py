@@ -35,7 +35,7 @@ from latentfit.core.table.table import Column
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
-from latentfit.hmm.data import Sequences, looks_measured, read_sequences, without_copies
+from latentfit.hmm.data import Sequences, looks_measured, read_sequences, without_duplicates
 from latentfit.hmm.diagnostics import examine_chain
 from latentfit.hmm.em.fit import NO_STATES, FittedChain, Init, fit_chain
 from latentfit.hmm.em.steps import (
@@ -63,46 +63,73 @@ class CategoricalHMM(LatentModel):
 
     Parameters
     ----------
-    n_states : int or None
-        Number of states; None takes the smallest number within one standard error of the best on sequences left out.
-        The seed does not decide it.
-    max_states : int or None
-        The largest number that is tried when `n_states` is None; None is 20. The verdict says when it binds.
-    init : {"auto", "spectral", "random"}
-        Where EM starts: ``"auto"`` at the best of the moments' models, a grown one and `n_init` random ones,
-        ``"spectral"`` at the moments' model alone (with two states it is the paper's method; random ones only where the
-        data give no such model, with a note), ``"random"`` at the best of the random ones.
-    n_init : int or None
+    n_states : int or None, default None
+        Number of states. None chooses the smallest number within one standard error of the best on held-out
+        sequences; the choice does not depend on `random_state`.
+    max_states : int or None, default None
+        Largest number of states tried when `n_states` is None; None means 20. The verdict says when the limit binds.
+    init : {"auto", "spectral", "random"}, default "auto"
+        Initialisation of EM. ``"auto"``: the best of the moment estimates, a model grown state by state and `n_init`
+        random models. ``"spectral"``: the moment estimate alone (with two states the paper's method; random models
+        only where the data give no such estimate, with a note). ``"random"``: the best of the random models.
+    n_init : int or None, default None
         Number of random initialisations; None takes a few, and ten more when one of them wins.
-    smoothing : float or "auto"
-        Pseudo-observations a state, spread over the symbols like the root of their frequencies; ``"auto"`` takes the
-        number under which sequences left out are most probable, 0 is plain maximum likelihood.
-    columns : dict, optional
-        Which columns of a frame hold the ``sequence``, the ``symbol`` and the ``time`` that steps are sorted by, where
-        their names do not say.
-    max_iter, tol : int, float
-        The climb stops when a pass gains less than `tol` nats an observation, or after `max_iter` passes.
-    random_state : int or None
-        The one seed; None is 0.
-    n_jobs : int or None
-        Threads; results never depend on their number.
+    smoothing : float or "auto", default "auto"
+        Pseudo-observations per state, spread over the symbols in proportion to the square root of their frequencies.
+        ``"auto"`` chooses the amount by held-out likelihood; 0 is plain maximum likelihood.
+    columns : dict or None, default None
+        Which columns of a frame hold the ``"sequence"``, the ``"symbol"`` and the ``"time"`` that steps are sorted by,
+        where their names do not say.
+    max_iter : int, default 500
+        Largest number of EM iterations; 0 returns the initialisation.
+    tol : float, default 1e-6
+        EM has converged when an iteration gains less than `tol` nats per observation; 0 runs all of `max_iter`.
+    random_state : int or None, default None
+        Seed; None means 0.
+    n_jobs : int or None, default None
+        Number of threads; results do not depend on it.
+    verbose : int, default 0
+        1 logs the stages and EM iterations.
+    engine : str, default "auto"
+        Where passes over the data run.
 
     Attributes
     ----------
-    start_ : (states,) where sequences start
-    transitions_ : (states, states) where a state goes next
-    emissions_ : (states, symbols) what a state shows, symbols in the order of `symbols_`
-    weights_ : (states,) share of the training's steps in every state; states come heaviest first
-    symbols_ : (symbols,) in the user's words
+    start_ : ndarray of shape (n_states,)
+        Probability of each state at the first step of a sequence.
+    transitions_ : ndarray of shape (n_states, n_states)
+        Probability of the next state (column) given the present one (row).
+    emissions_ : ndarray of shape (n_states, n_symbols)
+        Probability of each symbol given the state, symbols in the order of `symbols_`.
+    weights_ : ndarray of shape (n_states,)
+        Expected proportion of the training steps in each state; states are sorted by it, heaviest first.
+    symbols_ : ndarray of shape (n_symbols,)
+        The symbols, in the user's own values.
     n_states_ : int
-    smoothing_ : pseudo-observations a state that were used
-    parameter_table_ : frame (kind, from, to, probability)
+        Number of states.
+    smoothing_ : float
+        Pseudo-observations per state that were used.
+    n_observed_ : int
+        Number of observed symbols in the training data.
+    selection_ : dict or None
+        How the number of states was chosen (`chosen`, `held_out`, `errors`, `limit`); None when it was given.
+    parameter_table_ : frame
+        Columns kind, from, to, probability.
+    n_iter_ : int
+        Number of EM iterations.
+    converged_ : bool
+        Whether EM converged within `max_iter` iterations.
+    log_likelihood_ : float
+        Log-likelihood of the training sequences, in nats.
+    objective_ : float
+        Log-likelihood plus the logarithm of the prior.
     report_ : `latentfit.core.verdict.FitReport`
+        Verdict, reasons and diagnostics.
 
     Notes
     -----
-    A gap (null, NaN) is a step at which nothing was seen. A symbol that the fit has not seen is read as a gap too, with
-    a `DataWarning`: it says nothing about the state, and `score` leaves it out.
+    A missing value (null, NaN) is a step at which nothing was observed. A symbol that the fit has not seen is read as
+    missing too, with a `DataWarning`: it says nothing about the state, and `score` leaves it out.
 
     Examples
     --------
@@ -151,9 +178,23 @@ class CategoricalHMM(LatentModel):
     # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, lengths: Any = None, *, groups: Any = None, y: Any = None) -> Self:
-        """Learn from sequences of symbols: one, a list, or one array with `lengths` or `groups`; `y` is not used.
+        """Fit the model to sequences of symbols.
 
-        `lengths` stands where hmmlearn has it.
+        Parameters
+        ----------
+        X : array, list, str or frame
+            One sequence of symbols, a list of sequences, one array with `lengths` or `groups`, or a frame.
+        lengths : array-like of shape (n_sequences,) or None, default None
+            Number of steps of each sequence, when X holds them end to end.
+        groups : array-like of shape (n_steps,) or None, default None
+            Identifier of the sequence of each step.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self : CategoricalHMM
+            The fitted model.
         """
         self._check_settings()
         clock = StageClock(self.verbose)
@@ -165,10 +206,10 @@ class CategoricalHMM(LatentModel):
             with clock.stage("number"):
                 number = self._choose(data)
             with clock.stage("refine"):
-                found = self._refine(data, number)
+                fitted = self._refine(data, number)
                 if self.n_states is None:
-                    found = self._without_superfluous(data, found)
-        self._keep(data, found)
+                    fitted = self._without_superfluous(data, fitted)
+        self._keep(data, fitted)
         self._clock = clock
         self._warn_limit()
         return self
@@ -179,8 +220,8 @@ class CategoricalHMM(LatentModel):
         if self.n_states is not None:
             return self.n_states
         most = MOST_TRIED if self.max_states is None else self.max_states
-        self._path = choose_states(without_copies(data), most=most, threads=resolve_jobs(self.n_jobs))
-        self._notes.append(self._path.told())
+        self._path = choose_states(without_duplicates(data), most=most, threads=resolve_jobs(self.n_jobs))
+        self._notes.append(self._path.describe())
         return self._path.chosen
 
     def _refine(self, data: Sequences, number: int) -> FittedChain:
@@ -191,56 +232,58 @@ class CategoricalHMM(LatentModel):
             callback=self._progress("Baum–Welch"), grown=None if self._path is None else self._path.chain,
         )  # fmt: skip
 
-    def _without_superfluous(self, data: Sequences, found: FittedChain) -> FittedChain:
+    def _without_superfluous(self, data: Sequences, fitted: FittedChain) -> FittedChain:
         """The same without states that nothing is in, and without the same state twice: nobody asked for them.
 
         The model that made the number the best had none, so EM runs from there first; what is empty then is left out.
         """
         assert self._path is not None
-        before = found.refined.params.n_states
-        shown = found.refined.sums.emissions.sum(axis=1)
-        if self._path.chain is not None and superfluous(found.refined.params, shown) is not None:
+        before = fitted.refined.params.n_states
+        shown = fitted.refined.sums.emissions.sum(axis=1)
+        if self._path.chain is not None and superfluous(fitted.refined.params, shown) is not None:
             prior = (
-                replace(found.prior, shape=chain_prior(data, 1.0).shape) if found.prior.shape.ndim > 1 else found.prior
+                replace(fitted.prior, shape=chain_prior(data, 1.0).shape)
+                if fitted.prior.shape.ndim > 1
+                else fitted.prior
             )
             steps = ChainSteps(data, prior, resolve_jobs(self.n_jobs))
             refined = em(steps, self._path.chain, max_iter=self.max_iter, tol=self.tol, accelerate=True)
-            found = replace(found, refined=refined, prior=prior, start_name="grown")
-        while (state := superfluous(found.refined.params, found.refined.sums.emissions.sum(axis=1))) is not None:
-            steps = ChainSteps(data, without_row(found.prior, state), resolve_jobs(self.n_jobs))
-            smaller = without_state(found.refined.params, state)
+            fitted = replace(fitted, refined=refined, prior=prior, init_name="grown")
+        while (state := superfluous(fitted.refined.params, fitted.refined.sums.emissions.sum(axis=1))) is not None:
+            steps = ChainSteps(data, without_row(fitted.prior, state), resolve_jobs(self.n_jobs))
+            smaller = without_state(fitted.refined.params, state)
             refined = em(steps, smaller, max_iter=self.max_iter, tol=self.tol, accelerate=True)
-            found = replace(found, refined=refined, prior=steps.prior)
-        if (left := before - found.refined.params.n_states) > 0:
+            fitted = replace(fitted, refined=refined, prior=steps.prior)
+        if (left := before - fitted.refined.params.n_states) > 0:
             self._notes.append(f"{left} of {before} states were empty or doubled after the last fit and were left out")
-        return found
+        return fitted
 
-    def _keep(self, data: Sequences, found: FittedChain) -> None:
+    def _keep(self, data: Sequences, fitted: FittedChain) -> None:
         """Hold the states, heaviest first."""
         self._forget()
-        order = np.argsort(-found.refined.sums.emissions.sum(axis=1), kind="stable")
-        refined = permuted(found.refined, order)
+        order = np.argsort(-fitted.refined.sums.emissions.sum(axis=1), kind="stable")
+        refined = permuted(fitted.refined, order)
         self._data, self.symbols_, self._letters = data, data.symbols, None
         self._publish(refined.params)
         shown = refined.sums.emissions.sum(axis=1)
         self.weights_ = shown / shown.sum()
         self._keep_fit(refined)
-        self._prior, self.smoothing_ = found.prior, found.prior.emissions
+        self._prior, self.smoothing_ = fitted.prior, fitted.prior.emissions
         self.n_observed_ = data.n_observed
         self.selection_ = None if self._path is None else self._path.as_dict()
-        if len(found.scores) > 1:
+        if len(fitted.scores) > 1:
             self._notes.append(
-                f"the best log-likelihood was reached by {found.n_reached} of {len(found.scores)} initialisations "
-                f"(the best was {found.start_name}; the others were dropped before, or ended lower)"
+                f"the best log-likelihood was reached by {fitted.n_reached} of {len(fitted.scores)} initialisations "
+                f"(the best was {fitted.init_name}; the others were dropped before, or ended lower)"
             )
-        elif self.init == "spectral" and "random" in found.start_name:
+        elif self.init == "spectral" and "random" in fitted.init_name:
             self._notes.append("the moments give no model of so many states, so EM started at a random one")
         if self.smoothing_ >= NO_STATES:
             self._notes.append("sequences left out are as probable without states, so all states show the same symbols")
-        elif self.smoothing == "auto" and found.held_out is not None:
+        elif self.smoothing == "auto" and fitted.held_out is not None:
             self._notes.append(
-                f"{self.smoothing_:g} pseudo-observations a state make the sequences left out most probable "
-                f"({found.held_out:.4f} nats an observation)"
+                f"{self.smoothing_:g} pseudo-observations per state make the sequences left out most probable "
+                f"({fitted.held_out:.4f} nats per observation)"
             )
 
     def _publish(self, chain: Chain) -> None:
@@ -263,13 +306,46 @@ class CategoricalHMM(LatentModel):
         return build_frame(parameter_columns(self.chain_, self.symbols_), self._backend)
 
     def state_table(self, X: Any, lengths: Any = None, *, groups: Any = None) -> Any:
-        """One row per step: sequence, position (from 1), symbol, state, probability of that state."""
+        """Table of the most probable states, one row per step.
+
+        Parameters
+        ----------
+        X : array, list, str or frame
+            One sequence of symbols, a list of sequences, one array with `lengths` or `groups`, or a frame.
+        lengths : array-like of shape (n_sequences,) or None, default None
+            Number of steps of each sequence, when X holds them end to end.
+        groups : array-like of shape (n_steps,) or None, default None
+            Identifier of the sequence of each step.
+
+        Returns
+        -------
+        frame
+            Columns sequence, position (from 1), symbol, state, probability (of that state given the sequence), in X's
+            kind of frame.
+        """
         data = self._read(X, lengths, groups)
         return build_frame(state_columns(self, data), backend_of(X))
 
     def entropy_rate(self, *, random_state: int | None = None) -> Entropy:
-        """Nats of new information a symbol in the long run, under the fitted model, with the simulation's error."""
-        found = entropy_rate(self.chain_, np.random.default_rng([seed_of(random_state), 7]))
+        """Entropy rate of the fitted model, by simulation.
+
+        Parameters
+        ----------
+        random_state : int or None, default None
+            Seed of the simulation; None means 0.
+
+        Returns
+        -------
+        Entropy
+            `rate`, nats of new information per symbol in the long run, and `error`, the standard error of the
+            simulation.
+
+        Warns
+        -----
+        IdentifiabilityWarning
+            With fewer observations than symbols: no method can then estimate the entropy rate of the source.
+        """
+        estimate = entropy_rate(self.chain_, np.random.default_rng([seed_of(random_state), 7]))
         if self.n_observed_ < len(self.symbols_):
             warnings.warn(
                 f"{self.n_observed_} observations of {len(self.symbols_)} symbols: no method can know an entropy rate "
@@ -277,7 +353,7 @@ class CategoricalHMM(LatentModel):
                 IdentifiabilityWarning,
                 stacklevel=2,
             )
-        return found
+        return estimate
 
     def _examine(self, notes: list[str]) -> Examination:
         return examine_chain(
@@ -288,29 +364,106 @@ class CategoricalHMM(LatentModel):
     # ---------------------------------------------------------------- use
 
     def predict(self, X: Any, lengths: Any = None, *, groups: Any = None) -> NDArray[np.int64]:
-        """The state of every step on the most probable path of its sequence (Viterbi), in the order of X."""
+        """Most probable state path of each sequence (Viterbi).
+
+        Parameters
+        ----------
+        X : array, list, str or frame
+            One sequence of symbols, a list of sequences, one array with `lengths` or `groups`, or a frame.
+        lengths : array-like of shape (n_sequences,) or None, default None
+            Number of steps of each sequence, when X holds them end to end.
+        groups : array-like of shape (n_steps,) or None, default None
+            Identifier of the sequence of each step.
+
+        Returns
+        -------
+        ndarray of shape (n_steps,)
+            State of each step, in the order of X.
+        """
         data = self._read(X, lengths, groups)
         path, _ = best_paths(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
         return data.in_input_order(path.astype(np.int64))
 
     def predict_proba(self, X: Any, lengths: Any = None, *, groups: Any = None) -> Floats:
-        """Probability (step, state) of every state given the whole sequence, in the order of X."""
+        """Posterior probability of each state, given the whole sequence.
+
+        Parameters
+        ----------
+        X : array, list, str or frame
+            One sequence of symbols, a list of sequences, one array with `lengths` or `groups`, or a frame.
+        lengths : array-like of shape (n_sequences,) or None, default None
+            Number of steps of each sequence, when X holds them end to end.
+        groups : array-like of shape (n_steps,) or None, default None
+            Identifier of the sequence of each step.
+
+        Returns
+        -------
+        ndarray of shape (n_steps, n_states)
+            One row per step, in the order of X.
+        """
         data = self._read(X, lengths, groups)
         return data.in_input_order(self._posteriors(data))
 
     def score(self, X: Any, lengths: Any = None, *, groups: Any = None, y: Any = None) -> float:
-        """Log-likelihood of all sequences together, in nats; gaps and symbols the fit has not seen are left out."""
+        """Log-likelihood of all sequences together; missing and unseen symbols are left out.
+
+        Parameters
+        ----------
+        X : array, list, str or frame
+            One sequence of symbols, a list of sequences, one array with `lengths` or `groups`, or a frame.
+        lengths : array-like of shape (n_sequences,) or None, default None
+            Number of steps of each sequence, when X holds them end to end.
+        groups : array-like of shape (n_steps,) or None, default None
+            Identifier of the sequence of each step.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        float
+            Sum over sequences, in nats.
+        """
         return float(self.score_sequences(X, lengths=lengths, groups=groups).sum())
 
     def score_sequences(self, X: Any, lengths: Any = None, *, groups: Any = None) -> Floats:
-        """Log-likelihood (sequences,) of each, in nats."""
+        """Log-likelihood of each sequence.
+
+        Parameters
+        ----------
+        X : array, list, str or frame
+            One sequence of symbols, a list of sequences, one array with `lengths` or `groups`, or a frame.
+        lengths : array-like of shape (n_sequences,) or None, default None
+            Number of steps of each sequence, when X holds them end to end.
+        groups : array-like of shape (n_steps,) or None, default None
+            Identifier of the sequence of each step.
+
+        Returns
+        -------
+        ndarray of shape (n_sequences,)
+            In nats.
+        """
         data = self._read(X, lengths, groups)
         return chain_log_likelihood(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
 
     def sample(self, n_samples: int = 1, *, random_state: int | None = None) -> tuple[Names, NDArray[np.int32]]:
-        """A new sequence of `n_samples` symbols, in the user's words, and the states behind it."""
+        """Draw one new sequence from the fitted model.
+
+        Parameters
+        ----------
+        n_samples : int, default 1
+            Length of the sequence.
+        random_state : int or None, default None
+            Seed; None means 0.
+
+        Returns
+        -------
+        symbols : ndarray of shape (n_samples,)
+            Symbols, in the user's own values.
+        states : ndarray of shape (n_samples,)
+            The hidden states behind them.
+        """
         if n_samples < 0:
-            raise DataError(f"n_samples={n_samples}; give a number from 0")
+            raise DataError(f"n_samples must be an int >= 0, got {n_samples}")
         rng = np.random.default_rng(seed_of(random_state))
         states = draw_path(self.chain_, n_samples, rng)
         return self.symbols_[draw_symbols(self.chain_, states, rng)], states
@@ -319,8 +472,8 @@ class CategoricalHMM(LatentModel):
         return self.start_, self.transitions_, self.emissions_
 
     def _posteriors(self, data: Sequences) -> Floats:
-        found, _ = chain_posteriors(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
-        return found
+        posterior, _ = chain_posteriors(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        return posterior
 
     # -------------------------------------------------------------- input
 
@@ -345,16 +498,16 @@ class CategoricalHMM(LatentModel):
             )
 
     def _check_options(self) -> None:
-        if self.init not in get_args(Init) or (self.n_init is not None and self.n_init < 1):
-            raise DataError(
-                f"init={self.init!r}, n_init={self.n_init}; give 'auto', 'spectral' or 'random', and at least one start"
-            )
+        if self.init not in get_args(Init):
+            raise DataError(f"init must be 'auto', 'spectral' or 'random', got {self.init!r}")
+        if self.n_init is not None and self.n_init < 1:
+            raise DataError(f"n_init must be an int >= 1 or None, got {self.n_init}")
         if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
-            raise DataError(f"smoothing={self.smoothing!r}; give 'auto' or a number from 0")
+            raise DataError(f"smoothing must be a number >= 0 or 'auto', got {self.smoothing!r}")
         if self.n_states is not None and not 1 <= self.n_states <= MOST_STATES:
-            raise DataError(f"n_states={self.n_states}; give 1 to {MOST_STATES}, or None to have it found")
+            raise DataError(f"n_states must be an int from 1 to {MOST_STATES} or None, got {self.n_states}")
         if self.max_states is not None and not 1 <= self.max_states <= MOST_STATES:
-            raise DataError(f"max_states={self.max_states}; give 1 to {MOST_STATES}, or None for {MOST_TRIED}")
+            raise DataError(f"max_states must be an int from 1 to {MOST_STATES} or None, got {self.max_states}")
 
     # --------------------------------------------------------- model file
 
@@ -412,7 +565,7 @@ def _columns_of_steps(model: CategoricalHMM, data: Sequences) -> Callable[[slice
 
 
 # -----------------------------------------------------------------------------
-# What the model file of a hidden Markov model holds: three tables, the symbols in their own type, the story.
+# What the model file of a hidden Markov model holds: three tables, the symbols in their own type, the fit history.
 
 
 def hmm_state(model: CategoricalHMM) -> tuple[Arrays, dict[str, Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.estimator import CategoricalHMM
-from latentfit.hmm.plot import LEAST, state_graph, telling_symbols
+from latentfit.hmm.plot import LEAST, informative_symbols, state_graph
 from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
 from latentfit.report.charts import Spec, colour, distinct, heat_map, lines, tile
 from latentfit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
@@ -18,7 +18,7 @@ PAPERS = (
     "Anandkumar, Ge, Hsu, Kakade & Telgarsky 2014: Tensor Decompositions for Learning Latent Variable Models. JMLR "
     "(trigrams).",
     "Baum, Petrie, Soules & Weiss 1970: A Maximization Technique Occurring in the Statistical Analysis of "
-    "Probabilistic Functions of Markov Chains (the climb).",
+    "Probabilistic Functions of Markov Chains (EM).",
 )
 MOST_DRAWN = 12
 """States whose graph can be read; more get the map of transitions alone."""
@@ -35,7 +35,7 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
     symbols = len(fitted.symbols_)
     given = context.data.get("input")
     rate = context.summary.get("entropy_rate")
-    told = f" The model's entropy rate is {rate:.3f} nats a symbol." if rate is not None else ""
+    entropy = f" The model's entropy rate is {rate:.3f} nats per symbol." if rate is not None else ""
     return page_about(
         report,
         context,
@@ -56,12 +56,11 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
             next_section(
                 report,
                 "states.csv holds the state of every step, parameters.csv the probabilities; latentfit predict gives "
-                "the "
-                "states of new sequences.",
+                "the states of new sequences.",
             ),
         ],
         papers=PAPERS,
-        lead=f"{fitted.n_observed_:,} observations.{told}",
+        lead=f"{fitted.n_observed_:,} observations.{entropy}",
     )
 
 
@@ -70,13 +69,13 @@ def _figures(fitted: CategoricalHMM) -> list[Figure]:
     how = "as asked for" if fitted.selection_ is None else "found on sequences left out"
     per = fitted.log_likelihood_ / max(fitted.n_observed_, 1)
     each = fitted.n_observed_ / max(len(fitted.symbols_), 1)
-    third = Figure("Observations a symbol", f"{each:,.1f}", "below 1 nothing can be known")
+    third = Figure("Observations per symbol", f"{each:,.1f}", "below 1 nothing can be known")
     gain, error = known.get("last_state_gain"), known.get("last_state_error")
     if gain is not None and error is not None:
-        third = Figure("Last state gains", f"{gain:.4f}", f"± {error:.4f} nats an observation left out")
+        third = Figure("Last state gains", f"{gain:.4f}", f"± {error:.4f} nats per observation left out")
     return [
         Figure("States", str(fitted.n_states_), how),
-        Figure("Log-likelihood", f"{per:.3f}", "nats an observation"),
+        Figure("Log-likelihood", f"{per:.3f}", "nats per observation"),
         third,
     ]
 
@@ -88,7 +87,7 @@ def _name(state: int, words: list[str]) -> str:
 def _graph(fitted: CategoricalHMM) -> Chart:
     """States on a circle; arcs, arrows and names are marks with places of our own."""
     graph = state_graph(fitted.transitions_)
-    names = [_name(state, words) for state, words in enumerate(telling_symbols(fitted))]
+    names = [_name(state, words) for state, words in enumerate(informative_symbols(fitted))]
     arcs, arrows = [], []
     for number, arc in enumerate(graph.arcs):
         facts = {"from": names[arc.source], "to": names[arc.target], "p": round(arc.probability, 4)}
@@ -162,7 +161,7 @@ def _transitions(fitted: CategoricalHMM) -> Chart:
 
 
 def _states(fitted: CategoricalHMM) -> Section:
-    telling, few = telling_symbols(fitted, SHOWN_SYMBOLS), max(MOST_SYMBOLS // fitted.n_states_, 1)
+    telling, few = informative_symbols(fitted, SHOWN_SYMBOLS), max(MOST_SYMBOLS // fitted.n_states_, 1)
     index = {str(symbol): at for at, symbol in reversed(list(enumerate(fitted.symbols_.tolist())))}
     shown = list(dict.fromkeys(index[word] for words in telling for word in words[:few]))[:MOST_SYMBOLS]
     blocks: list[Block] = [_transitions(fitted)] if 1 < fitted.n_states_ <= MOST_DRAWN else []
@@ -191,8 +190,8 @@ def _timeline(fitted: CategoricalHMM, given: Sequences | None) -> Section:
     data = getattr(fitted, "_data", None) if given is None else fitted._read(given, None, None)
     title = "Which state a sequence was in"
     if data is None:
-        told = "A model file keeps no sequences; give the data to latentfit report to see their states."
-        return Section(title, [Note(told)])
+        message = "A model file keeps no sequences; give the data to latentfit report to see their states."
+        return Section(title, [Note(message)])
     rows, n_shown, longest = state_runs(fitted, data)
     names = list(dict.fromkeys(row["y"] for row in rows))
     kinds = colour("state", [str(state) for state in range(fitted.n_states_)], "state")
@@ -250,14 +249,14 @@ def state_runs(model: CategoricalHMM, data: Sequences) -> tuple[list[dict[str, A
 
 def _number(fitted: CategoricalHMM) -> Section:
     if fitted.selection_ is None:
-        told = f"{fitted.n_states_} states were asked for; without --states the number is found."
-        return Section("How many states", [Note(told)])
+        message = f"{fitted.n_states_} states were asked for; without --states the number is found."
+        return Section("How many states", [Note(message)])
     held = fitted.selection_.get("held_out")
     if not held:
-        told = "There are too few steps to leave any out and compare numbers on them."
-        return Section("How many states", [Note(told)])
+        message = "There are too few steps to leave any out and compare numbers on them."
+        return Section("How many states", [Note(message)])
     rows = [{"x": number, "y": float(value)} for number, value in enumerate(held, start=1)]
-    chart = lines(rows, x="states", y="nats an observation", whole_x=True, marked=float(fitted.n_states_))
+    chart = lines(rows, x="states", y="nats per observation", whole_x=True, marked=float(fitted.n_states_))
     caption = (
         "How probable sequences left out are: the smallest number within one standard error of the best was taken, "
         "unless a state of it was empty or doubled."

@@ -34,7 +34,7 @@ def plot_transitions(model: CategoricalHMM, *, ax: Any = None) -> Any:
     check_drawable(model, CategoricalHMM)
     ax = new_axes(1.6 + 0.55 * model.n_states_, 1.2 + 0.5 * model.n_states_) if ax is None else ax
     ax.imshow(model.transitions_, vmin=0, vmax=1, cmap="Greys")
-    names = [f"{state}: {' '.join(words)}" for state, words in enumerate(telling_symbols(model))]
+    names = [f"{state}: {' '.join(words)}" for state, words in enumerate(informative_symbols(model))]
     ax.set_xticks(range(model.n_states_))
     ax.set_yticks(range(model.n_states_), names)
     ax.set_xlabel("next state")
@@ -76,10 +76,10 @@ def plot_states(model: CategoricalHMM, sequence: Any, *, begin: int = 0, end: in
 # --------------------------------------------------------------------- numbers
 
 
-def telling_symbols(model: CategoricalHMM, number: int = SHOWN) -> list[list[str]]:
+def informative_symbols(model: CategoricalHMM, number: int = SHOWN) -> list[list[str]]:
     """The symbols of every state that it shows most beyond their share."""
-    share = np.maximum(model.weights_ @ model.emissions_, 1e-300)
-    lift = model.emissions_ * np.log(np.maximum(model.emissions_, 1e-300) / share)
+    frequencies = np.maximum(model.weights_ @ model.emissions_, 1e-300)
+    lift = model.emissions_ * np.log(np.maximum(model.emissions_, 1e-300) / frequencies)
     value = lift if model.n_states_ > 1 else model.emissions_
     return [
         [str(model.symbols_[place]) for place in np.argsort(-row, kind="stable")[:number] if row[place] > 0]
@@ -126,11 +126,11 @@ def state_graph(transitions: Floats, least: float = LEAST) -> StateGraph:
     size = len(transitions)
     turn = np.pi / 2 - 2 * np.pi * np.arange(size) / max(size, 1)
     places = np.column_stack([np.cos(turn), np.sin(turn)]) if size > 1 else np.zeros((1, 2))
-    kept = transitions >= least
-    kept[np.arange(size), transitions.argmax(axis=1)] = True
+    drawn = transitions >= least
+    drawn[np.arange(size), transitions.argmax(axis=1)] = True
     arcs = [
         _loop(int(i), places, float(transitions[i, j])) if i == j else _arc(int(i), int(j), places, transitions[i, j])
-        for i, j in np.argwhere(kept)
+        for i, j in np.argwhere(drawn)
     ]
     return StateGraph(places, sorted(arcs, key=lambda arc: arc.probability), int((transitions > 0).sum() - len(arcs)))
 

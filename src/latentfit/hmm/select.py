@@ -27,14 +27,14 @@ from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.fit import (
     FOLDS,
     NO_STATES,
-    RACE_TOL,
+    SELECTION_TOL,
     choose_smoothing,
     cut,
     few,
     grown_chain,
-    most_raced,
-    random_starts,
-    spectral_starts,
+    random_inits,
+    selection_steps,
+    spectral_inits,
     thinned,
     unigram,
 )
@@ -46,20 +46,20 @@ MOST_TRIED = 20
 SURE = 1.0
 """Standard errors that a smaller number may lose on sequences left out."""
 MORE_DATA = 4
-"""Steps looked at, in multiples of what a race of starts looks at: small gains need more data."""
+"""Steps looked at, in multiples of what the multi-start selection looks at: small gains need more data."""
 FIRST_GAIN = 1e-3
-"""Nats an observation that any states must gain over none: less is a matter of how both are smoothed."""
+"""Nats per observation that any states must gain over none: less is a matter of how both are smoothed."""
 PATIENCE = 2
 """Larger numbers tried after the best, one more where observations are few: one model may be poor, the next good."""
-RANDOM_STARTS = 2
+RANDOM_INITS = 2
 SPLITS = 3
 """Splits of the model before, the most promising, that are tried."""
-LEAST_SEEN, LEAST_SHARE = 5.0, 5e-4
-"""Observations, and share of all, that a state must be expected to have shown; below, nothing is in it."""
+LEAST_SEEN, LEAST_PROPORTION = 5.0, 5e-4
+"""Observations, and proportion of all, that a state must be expected to have shown; below, nothing is in it."""
 SAME = 0.05
 """ℓ₁ distance of emissions and of transitions below which two states are one."""
 ROUNDS = (8, 8, 16)
-MOST_PASSES = 100
+MAX_ITERATIONS = 100
 FIRST_STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0)
 STRENGTHS = (64.0, 512.0, 4096.0)
 """Pseudo-observations per state that are tried, and those of the walks where observations are few."""
@@ -89,7 +89,7 @@ class StatesPath:
         """Whether the walk ended at the largest number allowed, which was the best of all."""
         return len(self.held_out) == self.limit == self.best > 1
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """One sentence for the report."""
         if not self.held_out:
             return "1 state: there are too few steps to leave any out, and nothing else tells how many states there are"
@@ -109,30 +109,33 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1, 
     split = cut(data, FOLDS, share=0.25)
     if split.held is split.learn:
         return StatesPath(1, [], [], most)
-    learn, held = (thinned(part, MORE_DATA * most_raced(data), FOLDS) for part in (split.learn, split.held))
+    learn, held = (thinned(part, MORE_DATA * selection_steps(data), FOLDS) for part in (split.learn, split.held))
     steps = ChainSteps(learn, chain_prior(data, 1.0), threads)  # symbols of what is left out are known
     chains = [unigram(learn, held, steps.prior)[0]]
-    told, sound = [_by_piece(chains[0], held)], [True]
+    describe, sound = [_by_piece(chains[0], held)], [True]
     cells = max(held.n_observed, 1)
     best, fitted = 0, _Walk(steps, held, seed)
     if len(learn.within(1)) and len(held.within(1)) and data.n_symbols > 1:
         for K in tried(range(2, most + 1), "states"):
             chain = fitted.next(K)
             chains.append(chain)
-            told.append(_by_piece(chain, held))
+            describe.append(_by_piece(chain, held))
             sound.append(superfluous(chain, chain.stationary() * data.n_observed) is None)
             first = FIRST_GAIN * cells if best == 0 else 0.0
-            if float(told[-1].sum()) > float(told[best].sum()) + first:
+            if float(describe[-1].sum()) > float(describe[best].sum()) + first:
                 best = K - 1
             elif K - 1 - best >= (PATIENCE if fitted.alone else PATIENCE + 1):
                 break
-    gaps = [told[best] - one for one in told]
-    errors = [float(np.sqrt(np.square(gap - gap.mean()).sum())) for gap in gaps]
-    near = [float(gap.sum()) <= max(SURE * error, WORTH * cells) for gap, error in zip(gaps, errors, strict=True)]
+    missing_symbols = [describe[best] - one for one in describe]
+    errors = [float(np.sqrt(np.square(loss - loss.mean()).sum())) for loss in missing_symbols]
+    near = [
+        float(loss.sum()) <= max(SURE * error, WORTH * cells)
+        for loss, error in zip(missing_symbols, errors, strict=True)
+    ]
     if best > 0:  # any states at all must be worth more than how both are smoothed
-        near[0] = near[0] or float(gaps[0].sum()) <= FIRST_GAIN * cells
+        near[0] = near[0] or float(missing_symbols[0].sum()) <= FIRST_GAIN * cells
     chosen = next((at for at in range(best + 1) if near[at] and sound[at]), best)
-    held_out = [float(one.sum()) / cells for one in told]
+    held_out = [float(one.sum()) / cells for one in describe]
     return StatesPath(chosen + 1, held_out, [error / cells for error in errors], most, chains[chosen])
 
 
@@ -158,11 +161,11 @@ class _Walk:
             return chain
         pairs = zip(self.before, self.strengths, strict=True)
         chains = [_fit(self.steps, self.held, K, before, [strength], self.seed)[0] for before, strength in pairs]
-        found = [float(_by_piece(chain, self.held).sum()) for chain in chains]
-        far = max(found) - BEHIND * self.held.n_observed if K >= SETTLED else -np.inf
-        kept = [at for at, one in enumerate(found) if one > far]
-        self.before, self.strengths = [chains[at] for at in kept], [self.strengths[at] for at in kept]
-        return chains[int(np.argmax(found))]
+        values = [float(_by_piece(chain, self.held).sum()) for chain in chains]
+        far = max(values) - BEHIND * self.held.n_observed if K >= SETTLED else -np.inf
+        near_best = [at for at, one in enumerate(values) if one > far]
+        self.before, self.strengths = [chains[at] for at in near_best], [self.strengths[at] for at in near_best]
+        return chains[int(np.argmax(values))]
 
 
 def superfluous(chain: Chain, shown: Floats) -> int | None:
@@ -170,7 +173,7 @@ def superfluous(chain: Chain, shown: Floats) -> int | None:
     if chain.n_states == 1:
         return None
     least = int(shown.argmin())
-    if shown[least] < max(LEAST_SEEN, LEAST_SHARE * float(shown.sum())):
+    if shown[least] < max(LEAST_SEEN, LEAST_PROPORTION * float(shown.sum())):
         return least
     parts = chain.emissions, chain.transitions
     apart = np.maximum(*(np.abs(part[:, None] - part[None]).sum(axis=2) for part in parts))
@@ -180,7 +183,7 @@ def superfluous(chain: Chain, shown: Floats) -> int | None:
 
 
 def last_state_gain(data: Sequences, n_states: int, *, threads: int = 1) -> tuple[float, float] | None:
-    """What the last state gains on sequences left out, in nats an observation, and the standard error of that.
+    """What the last state gains on sequences left out, in nats per observation, and the standard error of that.
 
     Both halves of the pieces take their turn at being left out; None where there is one piece.
     """
@@ -190,8 +193,8 @@ def last_state_gain(data: Sequences, n_states: int, *, threads: int = 1) -> tupl
     prior = chain_prior(data, 1.0)
     gains, cells = [], 0
     for learn, held in ((halves.learn, halves.held), (halves.held, halves.learn)):
-        steps = ChainSteps(thinned(learn, most_raced(data), FOLDS), prior, threads)
-        held = thinned(held, most_raced(data), FOLDS)
+        steps = ChainSteps(thinned(learn, selection_steps(data), FOLDS), prior, threads)
+        held = thinned(held, selection_steps(data), FOLDS)
         fewer, more = _rivals(steps, held, n_states)
         gains.append(_by_piece(more, held) - _by_piece(fewer, held))
         cells += held.n_observed
@@ -210,7 +213,9 @@ def _rivals(steps: ChainSteps, held: Sequences, n_states: int) -> tuple[Chain, C
     alike = steps.with_strength(strength)
     candidates = [Candidate("fewer", alike, fewer)]
     candidates += [Candidate(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
-    return halve(candidates, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True).refined.params, more
+    return halve(
+        candidates, rounds=ROUNDS, max_iter=MAX_ITERATIONS, tol=SELECTION_TOL, accelerate=True
+    ).refined.params, more
 
 
 def _fit(
@@ -225,13 +230,13 @@ def _fit(
     prior = steps.with_strength(strengths[0]).prior
     if len(strengths) > 1:
         prior, _, _ = choose_smoothing(steps, starts[0][1], held, strengths)
-    starts += spectral_starts(steps.data, K, rng)
+    starts += spectral_inits(steps.data, K, rng)
     if not few(steps.data):  # where observations are few a random model with a higher likelihood fits chance
-        starts += random_starts(K, steps.prior.frequencies, RANDOM_STARTS, rng)
+        starts += random_inits(K, steps.prior.frequencies, RANDOM_INITS, rng)
     steps = replace(steps, prior=prior)
     candidates = [Candidate(name, steps, start) for name, start in starts]
-    raced = halve(candidates, rounds=ROUNDS, max_iter=MOST_PASSES, tol=RACE_TOL, accelerate=True)
-    return raced.refined.params, max(prior.emissions, 1.0) if prior.emissions < NO_STATES else FIRST_STRENGTHS[-1]
+    selected = halve(candidates, rounds=ROUNDS, max_iter=MAX_ITERATIONS, tol=SELECTION_TOL, accelerate=True)
+    return selected.refined.params, max(prior.emissions, 1.0) if prior.emissions < NO_STATES else FIRST_STRENGTHS[-1]
 
 
 def without_state(chain: Chain, state: int) -> Chain:

@@ -16,7 +16,16 @@ __all__ = ["HiddenMarkov", "draw_sequences", "hidden_markov"]
 
 @dataclass(frozen=True)
 class HiddenMarkov:
-    """Drawn sequences, the model they are drawn from, and the state of every step.
+    """Simulated sequences with known hidden states.
+
+    Attributes
+    ----------
+    sequences : Sequences
+        The observed symbols.
+    chain : Chain
+        The model that they were drawn from.
+    states : ndarray of shape (n_steps,)
+        Hidden state of each step.
 
     Examples
     --------
@@ -42,10 +51,31 @@ def hidden_markov(
     concentration: float = 0.1,
     random_state: int = 0,
 ) -> HiddenMarkov:
-    """`n_steps` symbols of a random model, in `n_sequences` sequences of about equal length.
+    """Simulate sequences of symbols from a random hidden Markov model.
 
-    A state's symbols are drawn from a Dirichlet distribution with that `concentration` (small: few symbols each), and
-    a share `overlap` of its emissions is common to all states; it keeps to itself with at least `stay`.
+    Parameters
+    ----------
+    n_steps : int
+        Total number of steps.
+    n_states : int, default 2
+        Number of hidden states.
+    n_symbols : int, default 50
+        Number of symbols.
+    n_sequences : int, default 1
+        Number of sequences, of about equal length.
+    overlap : float, default 0.3
+        Proportion of the emissions that is common to all states, from 0 to 1.
+    stay : float, default 0.6
+        Least probability of staying in a state, from 0 to 1.
+    concentration : float, default 0.1
+        Parameter of the Dirichlet distribution of a state's own emissions; small values give few symbols per state.
+    random_state : int, default 0
+        Seed.
+
+    Returns
+    -------
+    HiddenMarkov
+        The sequences, the model and the hidden states.
 
     Examples
     --------
@@ -58,9 +88,9 @@ def hidden_markov(
     shares = 0 <= overlap <= 1 and 0 <= stay <= 1
     if not (1 <= n_sequences <= n_steps and n_states > 0 and n_symbols > 0 and shares and concentration > 0):
         raise DataError(
-            f"n_steps={n_steps}, n_states={n_states}, n_symbols={n_symbols}, n_sequences={n_sequences}, "
-            f"overlap={overlap}, stay={stay}, concentration={concentration}; give at least one of each, a step for "
-            "every sequence, overlap and stay from 0 to 1, and a concentration above 0"
+            "n_steps >= n_sequences >= 1, n_states >= 1, n_symbols >= 1, overlap and stay from 0 to 1 and "
+            f"concentration > 0 must hold, got n_steps={n_steps}, n_sequences={n_sequences}, n_states={n_states}, "
+            f"n_symbols={n_symbols}, overlap={overlap}, stay={stay}, concentration={concentration}"
         )
     rng = np.random.default_rng(random_state)
     common = rng.dirichlet(np.ones(n_symbols))
@@ -72,7 +102,23 @@ def hidden_markov(
 
 
 def draw_sequences(chain: Chain, n_steps: int, n_sequences: int, rng: np.random.Generator) -> HiddenMarkov:
-    """Sequences of a given model.
+    """Simulate sequences of symbols from a given model.
+
+    Parameters
+    ----------
+    chain : Chain
+        The model.
+    n_steps : int
+        Total number of steps.
+    n_sequences : int
+        Number of sequences, of about equal length.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    HiddenMarkov
+        The sequences, the model and the hidden states.
 
     Examples
     --------

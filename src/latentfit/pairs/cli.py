@@ -28,10 +28,10 @@ def predict_pairs(model: PairMatrix, asked: Asked) -> int:
     probability, lift = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     at = model.items_[rows[known]], model.column_items_[columns[known]]
     probability[known] = stated.probability(*at)
-    chance = model.marginal_[rows[known]] * model.column_marginal_[columns[known]]
-    lift[known] = np.where(chance > 0, probability[known] / np.where(chance > 0, chance, 1.0), 1.0)
-    found = {"row": left, "column": right, "probability": probability, "lift": lift}
-    asked.results.table("predictions", found, main=True)
+    independent = model.marginal_[rows[known]] * model.column_marginal_[columns[known]]
+    lift[known] = np.where(independent > 0, probability[known] / np.where(independent > 0, independent, 1.0), 1.0)
+    columns_out = {"row": left, "column": right, "probability": probability, "lift": lift}
+    asked.results.table("predictions", columns_out, main=True)
     unknown = int((~known).sum())
     facts = f"{number_of(len(rows), 'pairs')}, {unknown:,} with a name that the model has not seen"
     return asked.conclude(len(rows), facts, n_unknown=unknown)

@@ -2,7 +2,7 @@
 
 The hash of an item is made of its counts and those of its partners, not of its place: permuting items permutes the
 batches (items that are alike in all of that are told apart by how many came before). Counts above `ONE_BY_ONE` are
-split by their normal law, rounded; weights that are not whole likewise.
+split by their normal approximation, rounded; weights that are not whole likewise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from latentfit.core.counts import Counts
 from latentfit.core.sampling import Words, numbered_apart, scramble, uniform
 
 ONE_BY_ONE = 64
-"""Larger counts are split by the normal law: the binomial's skewness is below 1 % there."""
+"""Larger counts are split by the normal approximation: the binomial's skewness is below 1 % there."""
 
 
 def split_counts(counts: Counts, n_parts: int, seed: int) -> list[Counts]:
@@ -35,10 +35,12 @@ def split_counts(counts: Counts, n_parts: int, seed: int) -> list[Counts]:
     batch = scramble(keys[place] + number.astype(np.uint64), seed + 1) % np.uint64(n_parts)
     for part in range(n_parts - 1):
         drawn = np.bincount(place[batch == part], minlength=len(data)).astype(np.float64)
-        share = 1 / (n_parts - part)
+        proportion = 1 / (n_parts - part)
         even = uniform(scramble(keys, seed + 2 + part))
         size = left[~small]
-        normal = size * share + np.sqrt(size * share * (1 - share)) * ndtri(np.clip(even[~small], 1e-12, 1 - 1e-12))
+        normal = size * proportion + np.sqrt(size * proportion * (1 - proportion)) * ndtri(
+            np.clip(even[~small], 1e-12, 1 - 1e-12)
+        )
         drawn[~small] = np.clip(np.rint(normal) if counts.whole else normal, 0, size)
         left -= drawn
         parts.append(drawn)
@@ -48,9 +50,11 @@ def split_counts(counts: Counts, n_parts: int, seed: int) -> list[Counts]:
 
 def _with_values(counts: Counts, values: NDArray[np.float64]) -> Counts:
     matrix = counts.matrix
-    kept = sp.csr_array((values.astype(matrix.dtype), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape)
-    kept.eliminate_zeros()
-    return replace(counts, matrix=kept)
+    result = sp.csr_array(
+        (values.astype(matrix.dtype), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape
+    )
+    result.eliminate_zeros()
+    return replace(counts, matrix=result)
 
 
 def _pair_keys(counts: Counts, seed: int) -> Words:

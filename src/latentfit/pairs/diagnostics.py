@@ -1,17 +1,17 @@
 """Can a probability matrix from sparse pair counts be trusted? The verdict, with the numbers behind it.
 
 `not identifiable` when the test of rank 1 finds no structure: whatever separation was fitted is noise, and with so few
-pairs an item nothing weaker than `detectable_value` could have been seen. `caution` when the fit itself explains less
+pairs per item nothing weaker than `detectable_value` could have been seen. `caution` when the fit itself explains less
 than half of the dependence that functions learned on one half of the counts show on the other
 (`StructureTest.explained`); when no structure was found and rank 1 fitted; when fewer components are supported than
-were asked for, or more are there; when structure lies barely above the threshold; when pairs an item are so few
+were asked for, or more are there; when structure lies barely above the threshold; when pairs per item are so few
 that B is mostly unknown; when order matters and B was made symmetric, or counts are weights, or EM was cut short.
 
 Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), ‖Δ̂‖₁ of Assumption 1 (3), mass and number per bin (8), the bound
           on spillover (18) of Lemma 3.4, good bins (Definition 4.3 with S_k (28) and the constants of Lemma 4.5), the
           condition of the anchor matrix (25), Definition 4.1
 Needs     a fitted `Factored`, the counts behind it, the tests of every rank (`pair_structure`)
-Promises  the paper's quantities at the fitted ρ̂ and Δ̂. Its constants are not known, so that doubts rest on tests and
+Promises  the paper's quantities at the fitted ρ̂ and Δ̂. Its constants are not known, so that findings rest on tests and
           on thresholds that were measured
 Differs   bins begin at ε₀/M, as in `pairs/init/phases.py`; 𝒜 holds all items with Δ̂ > 0, not those of some bins; S_k
           sums over a whole bin: which items spilled into it from another cannot be seen
@@ -47,10 +47,10 @@ AGREE = 0.3
 """Cosine between the halves' vectors below which all counts together still leave a third of the direction to noise: a
 half has the squared cosine 1 − 1/g with the truth, all counts 1 − 1/(2g), and halves have 1 − 1/g with one another."""
 EXPLAINED = 0.5
-"""Share of the dependence seen on half of the counts that a fit must explain: fits that found the structure have .75 to
-1.2 on the simulated models, those that missed it 0 to .1."""
+"""Proportion of the dependence seen on half of the counts that a fit must explain: fits that found the structure have
+.75 to 1.2 on the simulated models, those that missed it 0 to .1."""
 FEW_PAIRS = 2.0
-"""Pairs an item below which B's ℓ₁ error (at most 2) is above .75 on every simulated model without empirical Bayes."""
+"""Pairs per item below which B's ℓ₁ error (at most 2) is above .75 on every simulated model without empirical Bayes."""
 ERROR_SCALE = 1.06
 """ℓ₁ error of B times √(N/M) for the scaled SVD on Example 1 from N/M = 5 on: Theorem 2.2's constant, measured."""
 LARGE_CONDITION = 20.0
@@ -104,7 +104,7 @@ def examine_pairs(evidence: PairEvidence) -> Examination:
     if ratio < FEW_PAIRS:
         examiner.doubt(
             "caution",
-            f"There are {ratio:.1f} pairs an item: expect about half of B's probability to lie in the wrong place; "
+            f"There are {ratio:.1f} pairs per item: expect about half of B's probability to lie in the wrong place; "
             "count more pairs, or leave rare items out.",
         )
     if evidence.symmetric and evidence.symmetry is not None and not evidence.symmetry.holds:
@@ -160,7 +160,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
         examiner.doubt(
             "not identifiable",
             f"No structure is seen (p-value {test.p_value:.2g} of rank 1): the separation is noise. With {ratio:.1f} "
-            f"pairs an item only a leading value above {least:.2f} of at most 1 shows; count more pairs.",
+            f"pairs per item only a leading value above {least:.2f} of at most 1 shows; count more pairs.",
         )
         return
     if number == 1 and evidence.test is not None and test.p_values[0] > SEEN:  # chosen, not asked for
@@ -200,7 +200,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
         examiner.doubt(
             "caution",
             f"Halves of the counts agree little on the weakest component (cosine {agreement:.2f}; gain {gain:.1f} over "
-            f"the threshold of {ratio:.1f} pairs an item): much of its direction is noise; count more pairs.",
+            f"the threshold of {ratio:.1f} pairs per item): much of its direction is noise; count more pairs.",
         )
 
 
@@ -267,11 +267,10 @@ def bin_rows(bins: Bins, delta: Floats, ratio: float, width: float, tau: float) 
 #
 # Rank r means: whatever functions of row and column items are taken, the matrix of their expected products has rank at
 # most r. So functions f₁, f₂, … are learned on one half of the counts (its leading scaled vectors), and on the other
-# half
-# the products G = E[Φ(I) Φ'(J)ᵀ] of Φ = (1, f₁, …, f_r) are measured. Rank ≤ r makes the Schur complement of the last
-# entry zero, t = G_aa − G_aΦ G_ΦΦ⁻¹ G_Φa, a mean over independent pairs to first order: t over its standard error is
-# standard normal, whatever the functions are and however badly they were learned. Both halves serve in turn. For r = 1
-# this is the correlation of f₁(I) and f'₁(J) over pairs: rank 1 is independence.
+# half the products G = E[Φ(I) Φ'(J)ᵀ] of Φ = (1, f₁, …, f_r) are measured. Rank ≤ r makes the Schur complement of the
+# last entry zero, t = G_aa − G_aΦ G_ΦΦ⁻¹ G_Φa, a mean over independent pairs to first order: t over its standard error
+# is standard normal, whatever the functions are and however badly they were learned. Both halves serve in turn. For r =
+# 1 this is the correlation of f₁(I) and f'₁(J) over pairs: rank 1 is independence.
 #
 # Power: with λ the leading scaled value of B (‖Δ/√ρ‖² at rank 2), n pairs in a half, M × M' items, the learned vectors
 # point at the truth with squared cosine 1 − 1/g, g = λ² n/√(MM') (twice that when B is symmetric), if g > 1, and not at
@@ -279,7 +278,7 @@ def bin_rows(bins: Bins, delta: Floats, ratio: float, width: float, tau: float) 
 # holds with what regularised scaling sees: v_i = ρ_i/(ρ_i + ρ̄), M = 4 Σ v_i² and λ = 2 Σ Δ_i²/(ρ_i + ρ̄).
 #
 # Paper     the question of rank 1 or 2 is that of Huang, Kakade, Kong & Valiant 2018, Theorem 5.1, which says when it
-# has #           no answer; Baik, Ben Arous & Péché 2005 for the power
+#           has no answer; Baik, Ben Arous & Péché 2005 for the power
 # Needs     independent pairs, or nearly: halves are drawn pair by pair
 # Promises  level to first order, whatever the learned functions are; power as above (`./dev reproduce pairs:testing`)
 # Differs   the paper has no test; this one is for every rank
@@ -319,19 +318,20 @@ class StructureTest:
     products: tuple[Products, ...] = ()  # of each half's functions on the other half
 
     def explained(self, factored: Factored, *, symmetric: bool) -> float | None:
-        """Share of the dependence seen on the other half, E f(I)f'(J) less its product of means, that a fit explains.
+        """Proportion of the dependence seen on the other half, E f(I)f'(J) less its product of means, that a fit
+        explains.
 
         Summed over as many functions as the fit has separations; None where nothing was seen. A right fit has about
         one, whatever the functions are; one that missed the structure about zero.
         """
         number = factored.separation.shape[1]
         seen = fitted = 0.0
-        for found in self.products:
-            G = (found.left.T @ factored.left) @ (factored.right.T @ found.right)
+        for products in self.products:
+            G = (products.left.T @ factored.left) @ (factored.right.T @ products.right)
             G = (G + G.T) / 2 if symmetric else G
-            for at in range(1, min(number, len(found.values)) + 1):
-                sign = float(np.sign(found.values[at - 1]))
-                seen += sign * float(found.G[at, at] - found.G[at, 0] * found.G[0, at])
+            for at in range(1, min(number, len(products.values)) + 1):
+                sign = float(np.sign(products.values[at - 1]))
+                seen += sign * float(products.G[at, at] - products.G[at, 0] * products.G[0, at])
                 fitted += sign * float(G[at, at] - G[at, 0] * G[0, at])
         return fitted / seen if seen > 0 else None
 
@@ -353,12 +353,13 @@ def structure_test(
     statistics: list[float] = []
     chosen = most
     moments = [
-        _products(other, *_functions(found), symmetric) for found, other in zip(learned, reversed(halves), strict=True)
+        _products(other, *_functions(decomposed), symmetric)
+        for decomposed, other in zip(learned, reversed(halves), strict=True)
     ]
     for rank in range(1, most):
         values = [
-            _schur_statistic(*part, found.values, other, rank)
-            for part, found, other in zip(moments, learned, reversed(halves), strict=True)
+            _schur_statistic(*part, decomposed.values, other, rank)
+            for part, decomposed, other in zip(moments, learned, reversed(halves), strict=True)
         ]
         statistics.append(float(sum(values) / np.sqrt(2)))
         if ndtr(-statistics[-1]) > level:
@@ -366,14 +367,14 @@ def structure_test(
             break
     cosines = learned[0].left.T @ learned[1].left
     agreement = [float(np.linalg.svd(cosines[:r, :r], compute_uv=False)[-1]) for r in range(1, len(statistics) + 1)]
-    products = tuple(Products(*part, found.values) for part, found in zip(moments, learned, strict=True))
+    products = tuple(Products(*part, decomposed.values) for part, decomposed in zip(moments, learned, strict=True))
     return StructureTest(statistics, [float(ndtr(-value)) for value in statistics], level, chosen, agreement, products)
 
 
 def structure_power(
     n_pairs: float, shape: tuple[float, float], value: float, *, symmetric: bool, level: float = 0.05
 ) -> float:
-    """Chance that the test of rank 1 rejects, when B's leading scaled value is `value` (see the module's top)."""
+    """Probability that the test of rank 1 rejects, when B's leading scaled value is `value` (see the module's top)."""
     gain = detection_gain(n_pairs / 2, shape, value, symmetric=symmetric)
     drift = np.sqrt(n_pairs) * value * max(1 - 1 / gain, 0.0) if gain > 0 else 0.0
     return float(ndtr(drift - ndtri(1 - level)))
@@ -401,10 +402,10 @@ def effective_values(factored: Factored) -> Floats:
     return np.asarray(np.sqrt(sizes[0] * sizes[1]))
 
 
-def _functions(found: ScaledSVD) -> tuple[Floats, Floats]:
+def _functions(decomposed: ScaledSVD) -> tuple[Floats, Floats]:
     """Columns 1, f₁, f₂, … of row and of column items, bounded: f = u / √(regularised marginal)."""
     parts = []
-    for vectors, scale in ((found.left, found.row_scale), (found.right, found.column_scale)):
+    for vectors, scale in ((decomposed.left, decomposed.row_scale), (decomposed.right, decomposed.column_scale)):
         parts.append(np.column_stack([np.ones(len(vectors)), vectors / np.sqrt(scale)[:, None]]))
     return parts[0], parts[1]
 

@@ -1,13 +1,14 @@
 """A mixing distribution on a grid, and what each unit is worth under it: the nonparametric part of empirical Bayes.
 
-Model     unit i has a hidden number θ_i drawn from an unknown law on a grid, and a likelihood of every grid point
-Paper     Robbins 1956; Kiefer & Wolfowitz 1956 (the maximum-likelihood mixing law); Laird 1978 (its EM)
-Needs     the likelihoods, nothing of the law
-Promises  every step climbs; the law is the maximum over the grid when the climb converged
-Differs   `pseudo` units of a given law may be added as a prior: small groups of units are drawn to the law of all
+Model     unit i has a hidden number θ_i drawn from an unknown distribution on a grid, and a likelihood of every grid
+          point
+Paper     Robbins 1956; Kiefer & Wolfowitz 1956 (the maximum-likelihood mixing distribution); Laird 1978 (its EM)
+Needs     the likelihoods, nothing of the mixing distribution
+Promises  no step lowers the objective; at convergence the mixing distribution is the maximum over the grid
+Differs   `pseudo` units of a given distribution may be added as a prior: small groups of units are drawn to that of all
 
 Symbols   paper   here             shape           meaning
-          G       params           (point,)        the mixing law
+          G       params           (point,)        the mixing distribution
           f       log_likelihood   (unit, point)   of every unit at every grid point
 """
 
@@ -24,18 +25,18 @@ from latentfit.core.counts import Counts
 from latentfit.core.em import EMResult, Step, em, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import PairRows, Side, pair_levels
-from latentfit.core.pair_em import PairSteps, PairSums
+from latentfit.core.pair_em import PairStatistics, PairSteps
 from latentfit.core.spectral import PairModel, ScaledSVD
 from latentfit.pairs.data import split_counts
 from latentfit.pairs.init.factored import Factored, rank_two
 from latentfit.pairs.init.phases import Phases
 
-LEAST_SHARE = 1e-300
-"""A grid point's share never reaches zero, so that its logarithm stays a number."""
+LEAST_PROPORTION = 1e-300
+"""A grid point's probability never reaches zero, so that its logarithm stays a number."""
 
 
 @dataclass(frozen=True)
-class MixingSums:
+class MixingStatistics:
     """Expected units at each grid point, and the log-likelihood."""
 
     at_points: Floats
@@ -43,7 +44,8 @@ class MixingSums:
 
 
 class MixingSteps:
-    """E and M step of a mixing law (point,); `log_likelihood` is (unit, point), `prior` pseudo-units at each point."""
+    """E and M step of a mixing distribution (point,); `log_likelihood` is (unit, point), `prior` pseudo-units at each
+    point."""
 
     def __init__(
         self,
@@ -60,18 +62,18 @@ class MixingSteps:
         self.n_cells = int(self.multiplicity.sum()) if n_cells is None else n_cells
         self._offset = float(self.multiplicity @ best)
 
-    def e_step(self, params: Floats) -> MixingSums:
-        chance = np.maximum(self.likelihood @ params, LEAST_SHARE)
-        sums = params * (self.likelihood.T @ (self.multiplicity / chance))
-        return MixingSums(sums, self._offset + float(self.multiplicity @ np.log(chance)))
+    def e_step(self, params: Floats) -> MixingStatistics:
+        marginal = np.maximum(self.likelihood @ params, LEAST_PROPORTION)
+        sums = params * (self.likelihood.T @ (self.multiplicity / marginal))
+        return MixingStatistics(sums, self._offset + float(self.multiplicity @ np.log(marginal)))
 
-    def objective(self, params: Floats, sums: MixingSums) -> float:
-        return sums.log_likelihood + float(self.prior @ np.log(np.maximum(params, LEAST_SHARE)))
+    def objective(self, params: Floats, sums: MixingStatistics) -> float:
+        return sums.log_likelihood + float(self.prior @ np.log(np.maximum(params, LEAST_PROPORTION)))
 
-    def log_likelihood(self, sums: MixingSums) -> float:
+    def log_likelihood(self, sums: MixingStatistics) -> float:
         return sums.log_likelihood
 
-    def m_step(self, sums: MixingSums) -> Floats:
+    def m_step(self, sums: MixingStatistics) -> Floats:
         total = sums.at_points + self.prior
         return np.asarray(total / total.sum())
 
@@ -83,33 +85,35 @@ class MixingSteps:
 
     def posterior_moments(self, params: Floats, grid: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of every unit's number."""
-        chance = np.maximum(self.likelihood @ params, LEAST_SHARE)
-        mean = (self.likelihood @ (params * grid)) / chance
-        return mean, np.maximum((self.likelihood @ (params * grid**2)) / chance - mean**2, 0.0)
+        marginal = np.maximum(self.likelihood @ params, LEAST_PROPORTION)
+        mean = (self.likelihood @ (params * grid)) / marginal
+        return mean, np.maximum((self.likelihood @ (params * grid**2)) / marginal - mean**2, 0.0)
 
 
-def climb(steps: MixingSteps, start: Floats, *, max_iter: int, tol: float) -> EMResult[Floats, MixingSums]:
-    """The one EM loop on a mixing law."""
+def run_em(steps: MixingSteps, start: Floats, *, max_iter: int, tol: float) -> EMResult[Floats, MixingStatistics]:
+    """The one EM loop on a mixing distribution."""
     return em(steps, start, max_iter=max_iter, tol=tol, accelerate=True)
 
 
-def even_law(n_points: int) -> Floats:
+def even_distribution(n_points: int) -> Floats:
     """Every grid point alike."""
     return np.full(n_points, 1.0 / n_points)
 
 
 MOST_SHRUNK = 2_500.0
 """Counts above it are their own rates: their relative error is below 2 %."""
-RATE_PASSES, RATE_TOL = 60, 1e-5
-"""EM of the law of the rates: posterior means stand long before the law does."""
+RATE_ITERATIONS, RATE_TOL = 60, 1e-5
+"""EM of the distribution of the rates: posterior means converge long before it does."""
 ROOT_STEP = 0.25
 """Steps of the grid in the root of the rate, where a Poisson count has the standard deviation ½ whatever its rate."""
 
 
 def poisson_rates(counts: Floats) -> Floats:
-    """Posterior mean rates of Poisson counts (M,) whose rates have an unknown law: frequent counts barely move.
+    """Posterior mean rates of Poisson counts (M,) whose rates have an unknown distribution: frequent counts barely
+    move.
 
-    A count of zero gets the rate that the law of all others leaves it, so an item never seen keeps some probability.
+    A count of zero gets the rate that the distribution of all others leaves it, so an item never seen keeps some
+    probability.
     """
     from scipy.special import gammaln
 
@@ -122,22 +126,24 @@ def poisson_rates(counts: Floats) -> Floats:
     grid = np.arange(0.2 * np.sqrt(min(least, 1.0)), np.sqrt(values[-1]) + 1.0, ROOT_STEP) ** 2
     likelihood = values[:, None] * np.log(grid) - grid - gammaln(values + 1)[:, None]
     steps = MixingSteps(likelihood, multiplicity=many.astype(np.float64))
-    found = climb(steps, even_law(len(grid)), max_iter=RATE_PASSES, tol=RATE_TOL)
-    rates[shrunk] = steps.posterior_moments(found.params, grid)[0][place.reshape(-1)]
+    fitted = run_em(steps, even_distribution(len(grid)), max_iter=RATE_ITERATIONS, tol=RATE_TOL)
+    rates[shrunk] = steps.posterior_moments(fitted.params, grid)[0][place.reshape(-1)]
     return rates
 
 
 # -----------------------------------------------------------------------------
 # Empirical Bayes for rank 2: marginals and separations of pair counts, each item shrunk as its counts deserve.
 #
-# Model     B_ij = ρ_i ρ'_j (1 + sign · x_i y_j) with x = Δ/ρ; ρ and x drawn from unknown laws, that of x one per
-# level of #           frequency
+# Model     B_ij = ρ_i ρ'_j (1 + sign · x_i y_j) with x = Δ/ρ; ρ and x drawn from unknown distributions, that of x one
+#           per level of frequency
 # Paper     Huang, Kakade, Kong & Valiant 2018, (4), and the anchor step of Section 4.2; Robbins 1956 for empirical
-# Bayes Needs     a decomposition above the noise (`factor.scaled_svd`)
+#           Bayes
+# Needs     a decomposition above the noise (`core.spectral.scaled_svd`)
 # Promises  x and y lie in intervals whose corners keep every B_ij nonnegative, so the matrix stays in factored form
 # Differs   from the paper entirely: its phases estimate each x_i from its own counts. Here a row's likelihood in x_i is
-#           exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the chance of one count is linear in y_j, so its posterior mean ŷ_j
-#           is all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without the count of that pair
+#           exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the probability of one count is linear in y_j, so its posterior
+#           mean ŷ_j is all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without the count of
+# that pair
 #           and without its exposure N ρ_i ρ'_j is taken to first order (`kernels.pair_levels`), as in belief
 #           propagation. Phase II's anchor step survives as the scale: ŷ is
 #           multiplied so that its covariance over pairs and its variance over items agree (Section 4.2)
@@ -150,20 +156,22 @@ def poisson_rates(counts: Floats) -> Floats:
 
 ROUNDS, PAIRS_FOR_FEWER = 3, 50.0
 """Times every item is weighed anew by its partners' means: a fourth moves B by less than .01 on simulated models, and
-from so many pairs an item on the third by .004 at the most."""
+from so many pairs per item on the third by .004 at the most."""
 POINTS, COARSE, LEVELS = 41, 21, 33
 """Grid points of x in the last round and before it, and levels at which partners are tallied (linear in between)."""
 EDGE = 0.02
-"""Share of the counts at either end that the interval of x, before it is stretched to its bound, may leave outside."""
-LEAST_CHANCE = 1e-3
+"""Proportion of the counts at either end that the interval of x, before it is stretched to its bound, may leave
+outside."""
+LEAST_PROBABILITY = 1e-3
 """Least value of 1 ± x y in a likelihood: a pair that the corner of the interval excludes costs 7 nats, not infinitely
 many, because corners are estimates."""
 INSIDE = 0.99
 """Separations that are cut stay this far inside their interval: no pair gets the probability zero."""
 GROUP_PSEUDO = 20.0
-"""Items by which the law of a frequency level is drawn to the common law."""
+"""Items by which the distribution of a frequency level is drawn to the common one."""
 GROUP_STEPS = 20
-"""EM steps of a level's law from the common one: it need not be the maximum, only better than what it came from."""
+"""EM steps of a level's distribution from the common one: it need not be the maximum, only better than what it came
+from."""
 POINTS_PER_ERROR, MOST_POINTS = 2.0, 401
 """Grid points per standard error of a group's surest item, and at most."""
 MOST_HALF_STEPS, LEAST_MOVE = 200, 1e-12
@@ -181,7 +189,7 @@ class Shrunk:
     lift: Floats
     column_lift: Floats
     sign: float
-    refined: EMResult[Floats, MixingSums]  # the last climb of the rows' mixing law
+    refined: EMResult[Floats, MixingStatistics]  # the last EM run of the rows' mixing distribution
 
 
 def shrink_pairs(
@@ -192,29 +200,31 @@ def shrink_pairs(
     return keep_marginals(problem.symmetric() if decomposed.symmetric else problem.asymmetric())
 
 
-def keep_marginals(found: Shrunk) -> Shrunk:
+def keep_marginals(shrunk: Shrunk) -> Shrunk:
     """The same lifts, with weights u and w for which B ∝ u_i w_j (1 + sign · x_i y_j) has ρ and ρ' as its marginals.
 
     B's row sums are u_i (1 + sign · x_i Σ w y). Lifts that are shrunk one by one do not balance out (Σ w y ≠ 0), and
     where few items hold most of the pairs the marginals would move with them. Half steps towards the fixed point.
     """
-    same = found.marginal is found.column_marginal
-    u, w = found.marginal, found.column_marginal
+    same = shrunk.marginal is shrunk.column_marginal
+    u, w = shrunk.marginal, shrunk.column_marginal
     for _ in range(MOST_HALF_STEPS):
-        near_u = _balanced(found.marginal, found.sign * found.lift * float(w @ found.column_lift))
+        near_u = _balanced(shrunk.marginal, shrunk.sign * shrunk.lift * float(w @ shrunk.column_lift))
         near_w = (
-            near_u if same else _balanced(found.column_marginal, found.sign * found.column_lift * float(u @ found.lift))
+            near_u
+            if same
+            else _balanced(shrunk.column_marginal, shrunk.sign * shrunk.column_lift * float(u @ shrunk.lift))
         )
         moved = float(np.abs(near_u - u).sum() + np.abs(near_w - w).sum())
         u = (u + near_u) / 2
         w = u if same else (w + near_w) / 2
         if moved < LEAST_MOVE:
             break
-    return replace(found, marginal=u, column_marginal=w)
+    return replace(shrunk, marginal=u, column_marginal=w)
 
 
 def _balanced(marginal: Floats, shift: Floats) -> Floats:
-    weight = marginal / np.maximum(1 + shift, LEAST_CHANCE)
+    weight = marginal / np.maximum(1 + shift, LEAST_PROBABILITY)
     return np.asarray(weight / weight.sum())
 
 
@@ -234,7 +244,7 @@ class _Problem:
         return ROUNDS - 1 if enough else ROUNDS
 
     def symmetric(self) -> Shrunk:
-        """One side: a pair (i, j) tells of i and of j."""
+        """One side: a pair (i, j) informs about i and about j."""
         value = float(self.decomposed.values[0])
         sign = 1.0 if value >= 0 else -1.0
         raw = self.decomposed.embedding()[0][:, 0] * np.sqrt(abs(value))
@@ -285,30 +295,31 @@ class _Problem:
         return replace(side, rate=np.sqrt(self.counts.total) * marginal)
 
     def _tally(self, rows: PairRows, own: Side, partner: Side, sign: float) -> tuple[Floats, Floats]:
-        return pair_levels(rows, own, partner, levels=LEVELS, sign=sign, least=LEAST_CHANCE, threads=self.threads)
+        return pair_levels(rows, own, partner, levels=LEVELS, sign=sign, least=LEAST_PROBABILITY, threads=self.threads)
 
     def _weigh(
         self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side, last: bool
-    ) -> tuple[Floats, Floats, EMResult[Floats, MixingSums]]:
-        """Posterior mean and variance of every item's x: under the law of all, and at last under one per frequency."""
+    ) -> tuple[Floats, Floats, EMResult[Floats, MixingStatistics]]:
+        """Posterior mean and variance of every item's x: under the distribution of all, and at last under one per
+        frequency."""
         grid = np.linspace(own.low, own.high, POINTS if last else COARSE)
         cells = int(seen.sum())
         value = self._row_likelihood(tally, seen, partner, partner_mean, sign, grid)
-        whole = MixingSteps(value, n_cells=cells)
-        common = climb(whole, even_law(len(grid)), max_iter=self.max_iter, tol=self.tol)
+        all_units = MixingSteps(value, n_cells=cells)
+        common = run_em(all_units, even_distribution(len(grid)), max_iter=self.max_iter, tol=self.tol)
         if not last:
-            return *whole.posterior_moments(common.params, grid), common
+            return *all_units.posterior_moments(common.params, grid), common
         mean, var = np.empty(len(seen)), np.empty(len(seen))
         for group, points in _frequency_groups(seen, own):
-            fine, law, part = grid, common.params, value[group]
+            fine, mixing, part = grid, common.params, value[group]
             if points > POINTS:  # few items with many counts: a grid as fine as they are sure
                 fine = np.linspace(own.low, own.high, points)
-                law = np.interp(fine, grid, law)
-                law /= law.sum()
+                mixing = np.interp(fine, grid, mixing)
+                mixing /= mixing.sum()
                 part = self._row_likelihood(tally[group], seen[group], partner, partner_mean, sign, fine)
-            steps = MixingSteps(part, prior=GROUP_PSEUDO * law, n_cells=int(seen[group].sum()))
-            found = climb(steps, law, max_iter=GROUP_STEPS, tol=self.tol)
-            mean[group], var[group] = steps.posterior_moments(found.params, fine)
+            steps = MixingSteps(part, prior=GROUP_PSEUDO * mixing, n_cells=int(seen[group].sum()))
+            fitted = run_em(steps, mixing, max_iter=GROUP_STEPS, tol=self.tol)
+            mean[group], var[group] = steps.posterior_moments(fitted.params, fine)
         return mean, var, common
 
     def _row_likelihood(
@@ -316,9 +327,9 @@ class _Problem:
     ) -> Floats:
         """Σ_j C_ij log(1 + sign · x ŷ_j) − n_i log(1 + sign · x Σρŷ) on a grid of x, (item, point)."""
         levels = np.linspace(partner.low, partner.high, LEVELS)
-        chance = np.log(np.maximum(1 + sign * np.outer(levels, grid), LEAST_CHANCE))
-        rest = np.log(np.maximum(1 + sign * partner_mean * grid, LEAST_CHANCE))
-        return np.asarray(tally @ chance - seen[:, None] * rest)
+        log_factors = np.log(np.maximum(1 + sign * np.outer(levels, grid), LEAST_PROBABILITY))
+        rest = np.log(np.maximum(1 + sign * partner_mean * grid, LEAST_PROBABILITY))
+        return np.asarray(tally @ log_factors - seen[:, None] * rest)
 
 
 def anchor_scale(moments: Floats, side: Side, marginal: Floats, sign: float) -> float:
@@ -333,23 +344,23 @@ def anchor_scale(moments: Floats, side: Side, marginal: Floats, sign: float) -> 
     return float(np.clip(np.sqrt(max(float(covariance), 0.0)) / variance, 0.5, 2.0))
 
 
-def cut_lifts(found: ScaledSVD | Phases) -> Factored:
+def cut_lifts(initial: ScaledSVD | Phases) -> Factored:
     """Marginals and separations as they came, the latter cut where B would be negative."""
-    if isinstance(found, ScaledSVD):
-        root = np.sqrt(np.abs(found.values[0]))
-        raws = [part[:, 0] * root for part in found.embedding()]
+    if isinstance(initial, ScaledSVD):
+        root = np.sqrt(np.abs(initial.values[0]))
+        raws = [part[:, 0] * root for part in initial.embedding()]
         masses, sign, same = (
-            [found.row_marginal, found.column_marginal],
-            float(np.sign(found.values[0])),
-            found.symmetric,
+            [initial.row_marginal, initial.column_marginal],
+            float(np.sign(initial.values[0])),
+            initial.symmetric,
         )
     else:
-        masses = [np.maximum(part, 0.0) for part in found.marginal]
+        masses = [np.maximum(part, 0.0) for part in initial.marginal]
         raws = [
             np.where(mass > 0, part / np.where(mass > 0, mass, 1.0), 0.0)
-            for part, mass in zip(found.delta, masses, strict=True)
+            for part, mass in zip(initial.delta, masses, strict=True)
         ]
-        sign, same = found.sign, found.symmetric
+        sign, same = initial.sign, initial.symmetric
     masses = [mass / mass.sum() for mass in masses]
     if same:
         low, high = interval(raws[0], masses[0], even=sign < 0)
@@ -386,15 +397,16 @@ def _quantiles(raw: Floats, mass: Floats) -> tuple[float, float]:
 
 
 def _start(raw: Floats, mass: Floats, seen: Floats, low: float, high: float) -> Side:
-    """Raw separations under a normal law: variance t of the signal, 1/(n_i t) of the noise, t from their sum."""
+    """Raw separations under a normal distribution: variance t of the signal, 1/(n_i t) of the noise, t from their
+    sum."""
     cut = np.clip(raw, low, high)
     spread = float(mass @ cut**2)
     noise = float(mass @ (1 / np.maximum(seen, 1.0)))
     inside = spread**2 - 4 * noise
     signal = (spread + np.sqrt(inside)) / 2 if inside > 0 else spread / 2
     noises = 1 / (np.maximum(seen, 0.5) * max(signal, 1e-12))
-    share = signal / (signal + noises)
-    return Side(cut * share, share * noises, low, high)
+    shrinkage = signal / (signal + noises)
+    return Side(cut * shrinkage, shrinkage * noises, low, high)
 
 
 def _frequency_groups(seen: Floats, own: Side) -> list[tuple[NDArray[np.intp], int]]:
@@ -417,13 +429,13 @@ def _frequency_groups(seen: Floats, own: Side) -> list[tuple[NDArray[np.intp], i
 # own posterior means (`refine.mixing.poisson_rates`): an item's causes come from EM, its frequency from its count.
 
 CANDIDATES = (0.5, 2.0, 5.0, 10.0, 20.0)
-"""Pseudo-counts an item that are tried: .5 to 2 where every cause has items of its own, 5 to 20 for words in text."""
+"""Pseudo-counts per item that are tried: .5 to 2 where every cause has items of its own, 5 to 20 for words in text."""
 LEFT_OUT_PARTS = 5
 """One part in so many of the counts is left out to choose by."""
 SHORT, ROUGH = 20, 1e-4
-"""Passes and tolerance of each candidate."""
+"""Iterations and tolerance of each candidate."""
 LIFTED = 0.05
-"""Share of the marginal in every cause's start: EM cannot leave zero."""
+"""Weight of the marginal in every cause's initialisation: EM cannot leave zero."""
 
 
 def fit_pair_model(
@@ -437,12 +449,12 @@ def fit_pair_model(
     threads: int = 1,
     seed: int = 0,
     callback: Callable[[Step], None] | None = None,
-) -> tuple[PairModel, EMResult[PairModel, PairSums]]:
-    """The fitted model, and the climb that led there."""
+) -> tuple[PairModel, EMResult[PairModel, PairStatistics]]:
+    """The fitted model, and the EM run that led there."""
     amount = smoothing if smoothing != "auto" else chosen_smoothing(counts, start, symmetric, threads, seed)
     steps = _steps(counts, start, symmetric, amount, threads)
-    found = em(steps, lifted(start, steps), max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
-    return with_marginals(found.params, counts), found
+    fitted = em(steps, lifted(start, steps), max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    return with_marginals(fitted.params, counts), fitted
 
 
 def chosen_smoothing(counts: Counts, start: PairModel, symmetric: bool, threads: int, seed: int) -> float:
@@ -453,8 +465,8 @@ def chosen_smoothing(counts: Counts, start: PairModel, symmetric: bool, threads:
     scores = []
     for candidate in CANDIDATES:
         steps = _steps(rest, start, symmetric, candidate * (1 - 1 / LEFT_OUT_PARTS), threads)
-        found = em(steps, lifted(start, steps), max_iter=SHORT, tol=ROUGH, accelerate=True)
-        scores.append(check.log_likelihood(check.e_step(with_marginals(found.params, rest))))
+        fitted = em(steps, lifted(start, steps), max_iter=SHORT, tol=ROUGH, accelerate=True)
+        scores.append(check.log_likelihood(check.e_step(with_marginals(fitted.params, rest))))
     return CANDIDATES[int(np.argmax(scores))]
 
 

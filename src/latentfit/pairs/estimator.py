@@ -41,8 +41,8 @@ from latentfit.pairs.moments import Symmetry, examine_symmetry
 
 Method = Literal["auto", "paper", "svd", "scaled-svd"]
 LEAST_LIFT = 1e-9
-"""Least chance of a pair that was seen, in units of the two rarest items': where separations were cut an entry may be
-zero, and the logarithm of what rounding leaves of it would be a matter of the machine."""
+"""Least probability of a pair that was seen, in units of the two rarest items': where separations were cut an entry may
+be zero, and the logarithm of what rounding leaves of it would be a matter of the machine."""
 
 
 class PairMatrix(LatentModel):
@@ -56,45 +56,74 @@ class PairMatrix(LatentModel):
 
     Parameters
     ----------
-    n_components : int or None
-        The rank K of B; 1 is independence, None takes what a cross-fitted test of every rank supports
-        (``"paper"``: 2, whatever it supports).
-    method : {"auto", "paper", "svd", "scaled-svd"}
+    n_components : int or None, default 2
+        The rank K of B; 1 is independence. None takes the rank that a cross-fitted test supports (with
+        ``method="paper"`` always 2).
+    method : {"auto", "paper", "svd", "scaled-svd"}, default "auto"
         ``"auto"``: one regularised marginal-scaled SVD, then empirical Bayes (rank 2) or EM on pair counts (any other).
-        ``"paper"``: Phases I and II of Huang, Kakade, Kong & Valiant 2018, rank 2 alone. ``"svd"`` and
+        ``"paper"``: Phases I and II of Huang, Kakade, Kong & Valiant 2018, rank 2 only. ``"svd"`` and
         ``"scaled-svd"``: the truncated SVDs of their Appendix E.
-    symmetric : bool or "auto"
-        Whether B is symmetric: rows and columns name the same items, and order does not matter. ``"auto"`` asks the
+    symmetric : bool or "auto", default "auto"
+        Whether B is symmetric: rows and columns name the same items, and order does not matter. ``"auto"`` tests the
         counts.
-    epsilon, bin_width, tau, split, rounds :
-        The paper's constants ε₀, width of bins, τ; whether batches are split; rounds of Phase II. For ``"paper"`` only.
-    smoothing : float or "auto"
-        Pseudo-counts an item, spread over the causes, for K above 2; ``"auto"`` chooses them by counts left out.
-    columns : dict, optional
+    epsilon, bin_width, tau : float
+        The paper's constants: ε₀, width of bins, τ. For ``method="paper"`` only.
+    split : bool, default False
+        Whether the counts are split into independent batches, as in the paper. For ``method="paper"`` only.
+    rounds : int, default 1
+        Rounds of Phase II. For ``method="paper"`` only.
+    smoothing : float or "auto", default "auto"
+        Pseudo-counts per item, spread over the components, for K > 2; ``"auto"`` chooses them on held-out counts.
+    columns : dict or None, default None
         Names of the columns of a frame of pairs, ``{"row": …, "column": …, "count": …}``.
-    max_iter, tol : int, float
-        EM stops when a pass gains less than `tol` nats per pair, or after `max_iter` passes; at rank 2 every climb of a
-        mixing law does.
-    random_state : int or None
-        The one seed; None is 0.
-    n_jobs : int or None
-        Threads; results never depend on them.
+    max_iter : int, default 200
+        Largest number of EM iterations (at rank 2 of each EM run of a mixing distribution); 0 returns the
+        initialisation.
+    tol : float, default 1e-5
+        EM has converged when an iteration gains less than `tol` nats per pair; 0 runs all of `max_iter`.
+    random_state : int or None, default None
+        Seed; None means 0.
+    n_jobs : int or None, default None
+        Number of threads; results do not depend on it.
+    verbose : int, default 0
+        1 logs the stages and EM iterations.
+    engine : str, default "auto"
+        Where passes over the data run.
 
     Attributes
     ----------
-    marginal_, column_marginal_ : (items,) row and column sums of B
-    separation_, column_separation_ : (items,) Δ at rank 2, else (items, K − 1)
-    signs_ : (K − 1,) B = ρρᵀ + Σ sign Δ Δᵀ; −1 where items avoid their like
-    components_, column_components_ : (K − 1, items) embeddings Δ/ρ: B_ij = ρ_i ρ_j (1 + Σ_s sign_s x_si y_sj)
-    singular_values_ : (K − 1,) of the scaled, centred counts
-    items_, column_items_ : names of rows and columns
-    symmetric_ : whether B was taken as symmetric
-    dictionary_, mixing_ : D (items, K) and W (K, K), for K > 2 by ``"auto"``
-    item_table_ : frame (item, count, marginal, separation)
-    n_iter_, converged_, objective_, objective_path_ : of EM on the pair counts for K > 2. At rank 2 by ``"auto"`` they
-        tell of the last climb of the rows' mixing law alone: items and laws are settled in turn, in two or three
-        rounds, and that B would stand still in another one is not claimed. Other methods do not climb: 0, True.
+    marginal_, column_marginal_ : ndarray of shape (n_items,)
+        Row and column sums of B.
+    separation_, column_separation_ : ndarray of shape (n_items,) or (n_items, K - 1)
+        Δ; one-dimensional at rank 2.
+    signs_ : ndarray of shape (K - 1,)
+        B = ρρᵀ + Σ sign Δ Δᵀ; −1 where items avoid items of their own kind.
+    components_, column_components_ : ndarray of shape (K - 1, n_items)
+        Embeddings Δ/ρ: B_ij = ρ_i ρ_j (1 + Σ_s sign_s x_si y_sj).
+    singular_values_ : ndarray of shape (K - 1,)
+        Of the scaled, centred counts.
+    n_components_ : int
+        The rank K.
+    items_, column_items_ : ndarray of shape (n_items,)
+        Names of rows and columns.
+    item_counts_ : ndarray of shape (n_items,)
+        Row sums of the counts.
+    symmetric_ : bool
+        Whether B was taken as symmetric.
+    dictionary_ : ndarray of shape (n_items, K)
+        D, for K > 2 with ``method="auto"``.
+    mixing_ : ndarray of shape (K, K)
+        W, for K > 2 with ``method="auto"``.
+    item_table_ : frame
+        Columns item, count, marginal, separation.
+    n_iter_, converged_, objective_, objective_path_ : int, bool, float, list
+        Of EM on the pair counts for K > 2. At rank 2 with ``method="auto"`` they describe the last EM run of the rows'
+        mixing distribution only: items and mixing distributions are updated in turn, in two or three rounds, and
+        convergence of B over the rounds is not claimed. Other methods run no EM: 0 iterations, converged.
+    log_likelihood_ : float
+        Log-likelihood of the counts, in nats.
     report_ : `latentfit.core.verdict.FitReport`
+        Verdict, reasons and diagnostics.
 
     Examples
     --------
@@ -153,7 +182,20 @@ class PairMatrix(LatentModel):
     # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn B from counts: a sparse or dense matrix, a frame of pairs, ``(i, j)`` columns; `y` is not used."""
+        """Estimate B from counts of pairs.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, frame, tuple of columns or list of pairs
+            Counts of shape (n_items, n_column_items), a frame of pairs, or columns ``(i, j)`` or ``(i, j, count)``.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self : PairMatrix
+            The fitted model.
+        """
         self._check_settings()
         clock = StageClock(self.verbose)
         with one_blas_thread():
@@ -163,8 +205,8 @@ class PairMatrix(LatentModel):
                 self.symmetric_, self._symmetry = self._settle_symmetry(counts)
             with clock.stage("number"):
                 number = self._choose(counts)
-            factored, climb = self._factor(counts, number, clock)
-            self._keep(counts, factored, climb)
+            factored, em_result = self._factor(counts, number, clock)
+            self._keep(counts, factored, em_result)
         self._clock = clock
         self._warn_limit()
         return self
@@ -174,8 +216,8 @@ class PairMatrix(LatentModel):
         if not counts.same_items:
             if self.symmetric not in ("auto", False):  # True, also as numpy spells it
                 raise DataError(
-                    f"symmetric=True, and the counts have {counts.shape[0]} row and {counts.shape[1]} column items "
-                    "that are not the same; give a square matrix, or symmetric=False"
+                    f"symmetric=True needs the same row and column items, got {counts.shape[0]} row and "
+                    f"{counts.shape[1]} column items that differ; give a square matrix, or set symmetric=False"
                 )
             return False, None
         if self.symmetric != "auto":  # said, not asked: the report looks
@@ -198,15 +240,15 @@ class PairMatrix(LatentModel):
                 self._notes.append(f"no more than {MOST_COMPONENTS} components were looked for")
         if not 1 <= number <= min(counts.shape):
             raise NotIdentifiableError(
-                f"n_components={number} of counts of {counts.shape[0]} × {counts.shape[1]} items; give a whole number "
-                f"from 1 to {min(counts.shape)}"
+                f"n_components must be an int from 1 to {min(counts.shape)} for counts of {counts.shape[0]} × "
+                f"{counts.shape[1]} items, got {number}"
             )
         if self.method == "paper" and number != 2:
-            raise DataError(f"n_components={number} and method='paper', which is for rank 2; use method='auto'")
+            raise DataError(f"n_components must be 2 with method='paper', got {number}; use method='auto'")
         return number
 
     def _factor(self, counts: Counts, number: int, clock: StageClock) -> tuple[Factored, FitHistory | None]:
-        """Start, refine: the factored matrix by the method asked for, and the climb that led there, if any."""
+        """Initialise, refine: the factored matrix by the method asked for, and the EM run that led there, if any."""
         self.singular_values_ = np.zeros(number - 1)
         for name in ("dictionary_", "mixing_"):  # of an earlier fit
             self.__dict__.pop(name, None)
@@ -221,7 +263,7 @@ class PairMatrix(LatentModel):
         with clock.stage("factor"):
             decomposed = scaled_svd(
                 counts.matrix, number - 1, regularise=regularise, symmetric=self.symmetric_, centred=True,
-                passes=(counts.rows, counts.columns), threads=resolve_jobs(self.n_jobs),
+                kernel_rows=(counts.rows, counts.columns), threads=resolve_jobs(self.n_jobs),
             )  # fmt: skip
             self.singular_values_ = np.abs(decomposed.values)
             start = pair_model(decomposed) if number > 2 else None
@@ -255,7 +297,7 @@ class PairMatrix(LatentModel):
         self.dictionary_, self.mixing_ = model.left, model.mixing
         return decompose(model), refined
 
-    def _keep(self, counts: Counts, factored: Factored, climb: FitHistory | None) -> None:
+    def _keep(self, counts: Counts, factored: Factored, em_result: FitHistory | None) -> None:
         self._forget()
         self._counts = counts
         self.items_, self.column_items_ = counts.row_names, counts.column_names
@@ -266,10 +308,10 @@ class PairMatrix(LatentModel):
         threads = resolve_jobs(self.n_jobs)
         least = [float(part[part > 0].min()) for part in (factored.marginal, factored.column_marginal)]
         _, value = pair_ratios(counts.rows, left, right, floor=LEAST_LIFT * least[0] * least[1], threads=threads)
-        if climb is not None:
-            self._keep_fit(climb)
+        if em_result is not None:
+            self._keep_fit(em_result)
         self.log_likelihood_ = float(value.sum()) / (2 if counts.symmetric else 1)
-        if climb is None:
+        if em_result is None:
             self.n_iter_, self.converged_, self.objective_ = 0, True, self.log_likelihood_
             self.objective_path_ = np.array([self.objective_])
         self.selection_ = None
@@ -310,7 +352,13 @@ class PairMatrix(LatentModel):
     # ---------------------------------------------------------------- use
 
     def reconstruct(self) -> ProbabilityMatrix:
-        """B̂ as probabilities on demand: nonnegative, sums to one, never made whole unless asked."""
+        """The estimated B, computed on demand.
+
+        Returns
+        -------
+        ProbabilityMatrix
+            Nonnegative probabilities that sum to one, stored as factors.
+        """
         check_is_fitted(self)
         return ProbabilityMatrix(self._factored, self.items_, self.column_items_)
 
@@ -324,16 +372,16 @@ class PairMatrix(LatentModel):
 
     def _check_options(self) -> None:
         if self.method not in get_args(Method):
-            raise DataError(f"method={self.method!r}; give one of {', '.join(map(repr, get_args(Method)))}")
+            raise DataError(f"method must be one of {', '.join(map(repr, get_args(Method)))}, got {self.method!r}")
         if self.symmetric not in (True, False, "auto"):
-            raise DataError(f"symmetric={self.symmetric!r}; give True, False or 'auto'")
+            raise DataError(f"symmetric must be True, False or 'auto', got {self.symmetric!r}")
         if not (0 < self.epsilon < 1 and self.bin_width > 1 and self.tau >= 0 and self.rounds >= 0):
             raise DataError(
-                f"epsilon={self.epsilon}, bin_width={self.bin_width}, tau={self.tau}, rounds={self.rounds}; give "
-                "0 < epsilon < 1, bin_width > 1, tau and rounds at least 0"
+                "0 < epsilon < 1, bin_width > 1, tau >= 0 and rounds >= 0 must hold, got "
+                f"epsilon={self.epsilon}, bin_width={self.bin_width}, tau={self.tau}, rounds={self.rounds}"
             )
         if str(self.smoothing) != "auto" and not is_amount(self.smoothing):
-            raise DataError(f"smoothing={self.smoothing!r}; give pseudo-counts of at least 0, or 'auto'")
+            raise DataError(f"smoothing must be a number >= 0 or 'auto', got {self.smoothing!r}")
 
     # --------------------------------------------------------- model file
 
@@ -396,37 +444,101 @@ class ProbabilityMatrix:
         return f"ProbabilityMatrix({self.shape[0]} × {self.shape[1]} items, rank {self._left.shape[1]})"
 
     def block(self, items: Any, column_items: Any) -> Floats:
-        """Probabilities of every pair of the named items, (len(items), len(column_items))."""
+        """Probabilities of every pair of the named items.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,)
+            Names of row items.
+        column_items : array-like of shape (m,)
+            Names of column items.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
         rows, columns = self._places(items, self.items), self._places(column_items, self.column_items)
         return np.maximum(self._left[rows] @ self._right[columns].T, 0.0)
 
     def rows(self, items: Any) -> Floats:
-        """Whole rows of the named items, (len(items), number of column items)."""
+        """Rows of B of the named items.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,)
+            Names of row items.
+
+        Returns
+        -------
+        ndarray of shape (n, n_column_items)
+        """
         return np.maximum(self._left[self._places(items, self.items)] @ self._right.T, 0.0)
 
     def probability(self, item: Any, column_item: Any) -> Any:
-        """Probability of one pair, or of pairs given as two lists of equal length; one item may meet a list."""
+        """Probability of one pair, or of several pairs.
+
+        Parameters
+        ----------
+        item : name or array-like of shape (n,)
+            Names of row items.
+        column_item : name or array-like of shape (n,)
+            Names of column items, as many; one name may be combined with a list.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+        """
         if np.ndim(item) == 0 and np.ndim(column_item) == 0:
             return float(self.block([item], [column_item])[0, 0])
         rows, columns = self._places(item, self.items), self._places(column_item, self.column_items)
         if len(rows) != len(columns) and 1 not in (len(rows), len(columns)):
-            raise DataError(f"{len(rows)} row and {len(columns)} column items make no pairs; give as many of both")
+            raise DataError(f"item and column_item must have the same length, got {len(rows)} and {len(columns)}")
         return np.maximum(np.einsum("nk,nk->n", self._left[rows], self._right[columns]), 0.0)
 
     def conditional(self, items: Any) -> Floats:
-        """P(column item | row item) of the named items, rows sum to one; an item of probability zero gets P(column)."""
+        """P(column item | row item) of the named items; an item of probability zero gets P(column item).
+
+        Parameters
+        ----------
+        items : array-like of shape (n,)
+            Names of row items.
+
+        Returns
+        -------
+        ndarray of shape (n, n_column_items)
+            Rows sum to one.
+        """
         rows = self.rows(items)
         sums = rows.sum(axis=1, keepdims=True)
         return np.where(sums > 0, rows / np.where(sums > 0, sums, 1.0), self._factored.column_marginal)
 
     def lift(self, items: Any, column_items: Any) -> Floats:
-        """B_ij / (ρ_i ρ'_j): how much more often than by chance; 1 where an item has no probability."""
+        """B_ij / (ρ_i ρ'_j), the ratio to independence; 1 where an item has probability zero.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,)
+            Names of row items.
+        column_items : array-like of shape (m,)
+            Names of column items.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
         rows, columns = self._places(items, self.items), self._places(column_items, self.column_items)
-        chance = np.outer(self._factored.marginal[rows], self._factored.column_marginal[columns])
-        return np.where(chance > 0, self.block(items, column_items) / np.where(chance > 0, chance, 1.0), 1.0)
+        independent = np.outer(self._factored.marginal[rows], self._factored.column_marginal[columns])
+        return np.where(
+            independent > 0, self.block(items, column_items) / np.where(independent > 0, independent, 1.0), 1.0
+        )
 
     def toarray(self) -> Floats:
-        """The whole matrix; at 50,000 items it takes 20 GB."""
+        """All of B as a dense array; 50,000 items take 20 GB.
+
+        Returns
+        -------
+        ndarray of shape (n_items, n_column_items)
+        """
         return np.maximum(self._left @ self._right.T, 0.0)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -436,11 +548,11 @@ class ProbabilityMatrix:
         asked = np.atleast_1d(np.asarray(items, object if _has_words(items) else None))
         if not len(asked):
             return np.empty(0, np.intp)
-        found = match(asked, names, "item").astype(np.intp)
-        if (found < 0).any():
-            unknown = asked[int((found < 0).argmax())]
-            raise DataError(f"there is no item {unknown!r} among the {len(names)} items of the fit; look at items_")
-        return found
+        places = match(asked, names, "item").astype(np.intp)
+        if (places < 0).any():
+            unknown = asked[int((places < 0).argmax())]
+            raise DataError(f"items must be among the {len(names)} items of the fit, got {unknown!r}; see items_")
+        return places
 
 
 def _has_words(items: Any) -> bool:
@@ -449,7 +561,7 @@ def _has_words(items: Any) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# What the model file of a `PairMatrix` holds: the factors of B, the items' names, the story of the fit.
+# What the model file of a `PairMatrix` holds: the factors of B, the items' names, the fit history.
 
 PARTS = ("marginal", "separation", "column_marginal", "column_separation", "signs")
 

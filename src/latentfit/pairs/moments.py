@@ -7,8 +7,8 @@ sees what single counts add up to.
 Paper     Bowker 1948 (pair by pair); Stuart 1955 (item by item)
 Needs     counts whose rows and columns name the same items
 Promises  each term has mean 1 and variance 2 − 2/n exactly when order does not matter
-Differs   sums are standardised by these, for χ² laws do not hold where most pairs were seen once or twice; of very many
-          pairs those of some items are looked at, chosen by a hash of their sums
+Differs   sums are standardised by these, for χ² distributions do not hold where most pairs were seen once or twice; of
+          very many pairs those of some items are looked at, chosen by a hash of their sums
 
 Symbols   here         meaning
           difference   n_ij − n_ji of a pair, or row sum − column sum of an item
@@ -49,8 +49,8 @@ def examine_symmetry(counts: Counts) -> Symmetry:
     if counts.symmetric:
         return Symmetry(0.0, 0.0)
     matrix: Any = counts.matrix
-    totals = counts.row_sums + counts.column_sums - 2 * matrix.diagonal()
-    by_item = _standardised(counts.row_sums - counts.column_sums, totals)
+    item_counts = counts.row_sums + counts.column_sums - 2 * matrix.diagonal()
+    by_item = _standardised(counts.row_sums - counts.column_sums, item_counts)
     chosen = _some_items(counts)
     there = sp.csr_array(matrix[chosen]).astype(np.float64)
     back = sp.csr_array(matrix[:, chosen].T).astype(np.float64)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentfit.pairs.diagnostics import LEVEL
 from latentfit.pairs.estimator import PairMatrix
-from latentfit.pairs.plot import LEAST_CHANCE, rank_tests, telling_items
+from latentfit.pairs.plot import LEAST_P_VALUE, informative_items, rank_tests
 from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
 from latentfit.report.charts import Spec, bars, heat_map, lines, points
 from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
@@ -24,7 +24,7 @@ MOST_ITEMS = 1_500
 NAMED = 40
 """Items whose names are written."""
 ROOM = (0.11, 0.035)
-"""Width and height of a name, as shares of the picture's."""
+"""Width and height of a name, as fractions of the picture's."""
 RANKS = 300
 """Points of the curve of marginals."""
 
@@ -64,12 +64,12 @@ def page_of(fitted: PairMatrix, context: Context) -> Page:
 
 
 def _figures(fitted: PairMatrix, known: dict[str, Any]) -> list[Figure]:
-    found = "as method='paper' has them" if fitted.method == "paper" else "by the test of every rank"
-    how = found if fitted.selection_ else "as asked for"
+    rank_source = "as method='paper' has them" if fitted.method == "paper" else "by the test of every rank"
+    how = rank_source if fitted.selection_ else "as asked for"
     ratio, error = known.get("pairs_per_item"), known.get("expected_error")
     second = Figure("Items", f"{len(fitted.items_):,}")
     if ratio is not None:
-        second = Figure("Pairs an item", f"{ratio:,.1f}", "a handful is needed")
+        second = Figure("Pairs per item", f"{ratio:,.1f}", "a handful is needed")
     third = Figure("Log-likelihood", f"{fitted.log_likelihood_:,.0f}", "nats")
     if error is not None:
         third = Figure("Expected error", f"{error:.2f}", "of the probabilities, ℓ₁, at most 2")
@@ -79,7 +79,7 @@ def _figures(fitted: PairMatrix, known: dict[str, Any]) -> list[Figure]:
 def _items(fitted: PairMatrix) -> Chart:
     rank = len(fitted.components_)
     wanted = [0] if rank == 1 else [0, 1]
-    ranked = telling_items(fitted, wanted)
+    ranked = informative_items(fitted, wanted)
     x = fitted.components_[0]
     y = np.log10(np.maximum(fitted.marginal_, 1e-300)) if rank == 1 else fitted.components_[1]
     drawn = ranked[:MOST_ITEMS]
@@ -140,7 +140,7 @@ def _found(fitted: PairMatrix) -> Section:
         )  # fmt: skip
         blocks.append(Chart(spec, "How often two causes make a pair together.", "Causes"))
     rank = len(fitted.components_)
-    order = telling_items(fitted, range(rank)) if rank else np.argsort(-fitted.marginal_, kind="stable")
+    order = informative_items(fitted, range(rank)) if rank else np.argsort(-fitted.marginal_, kind="stable")
     columns: list[str | Column] = ["item", Column("count", ",.0f"), Column("marginal", ".3e")]
     columns += [Column(f"component {s + 1}", "+.3f", "pulls items of the same sign together") for s in range(rank)]
     rows = [
@@ -157,19 +157,19 @@ def _rank(fitted: PairMatrix, known: dict[str, Any]) -> Section:
     blocks: list[Block] = []
     tests = rank_tests(fitted)
     if tests:
-        rows = [{"x": rank, "y": float(np.log10(max(p, LEAST_CHANCE)))} for rank, p in enumerate(tests, start=1)]
+        rows = [{"x": rank, "y": float(np.log10(max(p, LEAST_P_VALUE)))} for rank, p in enumerate(tests, start=1)]
         chart = lines(rows, x="components", y="log₁₀ of the p-value", whole_x=True, marked=float(fitted.n_components_))
         caption = (
-            f"The chance of such counts if so many components were all: below {np.log10(LEVEL):.0f} one more is seen. "
+            f"p-values of the tests that so many components are all: below {np.log10(LEVEL):.0f} one more is seen. "
             "The broken line says how many were fitted."
         )
         blocks.append(Chart(chart, caption, "Tests of the rank"))
     if fitted.singular_values_.any():
         values = fitted.singular_values_.tolist()
         least = known.get("detectable_value")
-        told = "" if least is None else f" With these counts a value below about {least:.2f} cannot be seen."
+        limit = "" if least is None else f" With these counts a value below about {least:.2f} cannot be seen."
         chart = bars(range(1, len(values) + 1), values, value="scaled value, at most 1", name="component")
-        blocks.append(Chart(chart, f"Singular values of the scaled, centred counts.{told}", "Singular values"))
+        blocks.append(Chart(chart, f"Singular values of the scaled, centred counts.{limit}", "Singular values"))
     if bins := known.get("bins"):
         rows_ = [
             [one["from"], one["to"], one["items"], one["mass"], one["spillover_bound"], "yes" if one["good"] else "no"]

@@ -15,7 +15,7 @@ from latentfit.pairs.estimator import PairMatrix
 
 MOST_NAMES = 60
 """Items whose names are written: more cannot be read."""
-LEAST_CHANCE = 1e-16
+LEAST_P_VALUE = 1e-16
 """p-values below it are drawn as it."""
 
 
@@ -41,13 +41,13 @@ def plot_items(
     rank = len(model.components_)
     wanted: list[int] = [0] if rank == 1 else list(components)
     if rank < 1 or max(wanted) >= rank or min(wanted) < 0:
-        raise DataError(f"components {components} of a model with {rank} embeddings; give two from 0 to {rank - 1}")
+        raise DataError(f"components must be two numbers from 0 to {rank - 1}, got {components}")
     x = model.components_[wanted[0]]
     y = np.log10(np.maximum(model.marginal_, 1e-300)) if rank == 1 else model.components_[wanted[-1]]
     ax = new_axes(7, 7) if ax is None else ax
     sizes = 4 + 400 * np.sqrt(model.marginal_ / model.marginal_.max())
     ax.scatter(x, y, s=sizes, alpha=0.25, linewidth=0)
-    for at in telling_items(model, wanted)[:names]:
+    for at in informative_items(model, wanted)[:names]:
         ax.annotate(str(model.items_[at]), (x[at], y[at]), fontsize=7, ha="center", va="center")
     ax.axvline(0, color="grey", linewidth=0.5)
     ax.set_xlabel(f"component {wanted[0] + 1}")
@@ -78,7 +78,7 @@ def plot_marginal(model: PairMatrix, *, ax: Any = None) -> Any:
 
 
 def plot_ranks(model: PairMatrix, *, ax: Any = None) -> Any:
-    """The test of every rank: the chance that so many components are enough; below the line one more is seen.
+    """The test of every rank: p-values of so many components being enough; below the line one more is seen.
 
     Examples
     --------
@@ -89,15 +89,15 @@ def plot_ranks(model: PairMatrix, *, ax: Any = None) -> Any:
     'components'
     """
     check_drawable(model, PairMatrix)
-    chances = rank_tests(model)
-    if not chances:
+    p_values = rank_tests(model)
+    if not p_values:
         raise DataError("the model keeps no test of its rank: its file is an old one; fit it again")
     ax = new_axes(5, 4) if ax is None else ax
-    ax.plot(range(1, len(chances) + 1), np.maximum(chances, LEAST_CHANCE), "o-", color=STRONG)
+    ax.plot(range(1, len(p_values) + 1), np.maximum(p_values, LEAST_P_VALUE), "o-", color=STRONG)
     ax.axhline(LEVEL, color=GREY, linestyle=":", label=f"level {LEVEL:g}")
     ax.axvline(model.n_components_, color=GREY, linewidth=0.8, label="fitted")
     ax.set_yscale("log")
-    ax.set_xticks(range(1, max(len(chances), model.n_components_) + 1))
+    ax.set_xticks(range(1, max(len(p_values), model.n_components_) + 1))
     ax.set_xlabel("components")
     ax.set_ylabel("p-value: no more are needed")
     ax.legend(frameon=False)
@@ -107,7 +107,7 @@ def plot_ranks(model: PairMatrix, *, ax: Any = None) -> Any:
 # --------------------------------------------------------------------- numbers
 
 
-def telling_items(model: PairMatrix, components: Sequence[int]) -> NDArray[np.intp]:
+def informative_items(model: PairMatrix, components: Sequence[int]) -> NDArray[np.intp]:
     """Items by how much probability they move, |Δ| over the given components, the most first."""
     moved = sum(np.abs(model.components_[at]) * model.marginal_ for at in components)
     return np.argsort(-np.asarray(moved), kind="stable")

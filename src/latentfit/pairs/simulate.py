@@ -4,9 +4,10 @@ Huang, Kakade, Kong & Valiant 2018, Appendix E and Section 5.1, and what their e
 
 ``"example1"``  two causes, half of the items (1 + C)/M likely under the first and (1 − C)/M under the second
 ``"example2"``  the same, and one common item of probability .1 under both
-``"zipf"``      both causes have a Zipf law (probability ~ 1/rank), each over an order of its own: real dictionaries
+``"zipf"``      both causes have a Zipf distribution (probability ~ 1/rank), each over an order of its own: real
+                dictionaries
 ``"graded"``    Δ_i/ρ_i spread evenly over (−C, C), marginals spread over a factor of ten: no two items alike
-``"topics"``    any number of causes, Dirichlet over items of their own, mixed with a common law by `overlap`
+``"topics"``    any number of causes, Dirichlet over items of their own, mixed with a common distribution by `overlap`
 
 The first four have rank 2 and causes that come in equal pairs (W = diag(½, ½), so w_L = w_R = ½ and Δ = (p − q)/2).
 ``asymmetric=True`` gives the columns items of their own, and W = [[.4, .1], [.2, .3]] (in general a random W).
@@ -35,7 +36,16 @@ COMMON_ITEM = 0.1
 
 @dataclass(frozen=True)
 class PairWorld:
-    """Counts with what made them.
+    """Simulated pair counts with known parameters: B = left · mixing · rightᵀ.
+
+    Attributes
+    ----------
+    counts : sparse array of shape (n_items, n_column_items)
+        How often the pair (i, j) was drawn.
+    left, right : ndarray of shape (n_items, n_components)
+        P(item | component); columns sum to one. The same object in the symmetric case.
+    mixing : ndarray of shape (n_components, n_components)
+        P(component of row, component of column); sums to one.
 
     Examples
     --------
@@ -78,20 +88,46 @@ def pairs(
     asymmetric: bool = False,
     random_state: Seed = None,
 ) -> PairWorld:
-    """Draw pairs (i, j) of `n_items` items; `separation` is C, `n_components` and `overlap` serve ``"topics"``.
+    """Simulate counts of pairs (i, j).
 
-    Examples 1 and 2 are those of the paper's Appendix E.
+    Parameters
+    ----------
+    n_items : int, default 500
+        Number of items M.
+    n_pairs : int, default 10000
+        Number of pairs N.
+    model : {"example1", "example2", "zipf", "graded", "topics"}, default "example1"
+        Kind of dictionary, as the module's docstring describes them; examples 1 and 2 are those of the paper's
+        Appendix E.
+    separation : float, default 0.8
+        The paper's C, from 0 to 1.
+    n_components : int, default 2
+        Number of components, for ``"topics"``.
+    overlap : float, default 0.05
+        Weight of the common distribution in every component, for ``"topics"``.
+    asymmetric : bool, default False
+        Whether row and column items have dictionaries of their own.
+    random_state : int, numpy.random.Generator or None, default None
+        Seed.
 
+    Returns
+    -------
+    PairWorld
+        Counts and parameters.
+
+    Examples
+    --------
+    >>> from latentfit.simulate import pairs
     >>> world = pairs(100, 1000, "zipf", random_state=0)
     >>> world.counts.shape, int(world.counts.sum())
     ((100, 100), 1000)
     """
     if model not in get_args(World):
-        raise DataError(f"model={model!r}; give one of {', '.join(get_args(World))}")
+        raise DataError(f"model must be one of {', '.join(map(repr, get_args(World)))}, got {model!r}")
     if n_items < 2 * n_components or n_pairs < 1 or not 0 <= separation <= 1:
         raise DataError(
-            f"n_items={n_items}, n_pairs={n_pairs}, separation={separation}; give at least twice as many items as "
-            "causes, one pair, and a separation from 0 to 1"
+            "n_items >= 2 * n_components, n_pairs >= 1 and 0 <= separation <= 1 must hold, got "
+            f"n_items={n_items}, n_components={n_components}, n_pairs={n_pairs}, separation={separation}"
         )
     rng = np.random.default_rng(random_state)
     number = n_components if model == "topics" else 2
@@ -108,7 +144,25 @@ def pairs(
 
 
 def draw_pairs(left: Floats, right: Floats, mixing: Floats, n_pairs: int, rng: np.random.Generator) -> sp.csr_array:
-    """Counts of `n_pairs` independent pairs from B = left · mixing · rightᵀ.
+    """Simulate counts of independent pairs from B = left · mixing · rightᵀ.
+
+    Parameters
+    ----------
+    left : ndarray of shape (n_items, n_components)
+        P(row item | component).
+    right : ndarray of shape (n_column_items, n_components)
+        P(column item | component).
+    mixing : ndarray of shape (n_components, n_components)
+        P(component of row, component of column).
+    n_pairs : int
+        Number of pairs.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    sparse array of shape (n_items, n_column_items)
+        Counts that sum to `n_pairs`.
 
     Examples
     --------
@@ -136,8 +190,8 @@ def draw_pairs(left: Floats, right: Floats, mixing: Floats, n_pairs: int, rng: n
     return sp.coo_array((data, (np.concatenate(first), np.concatenate(second))), shape=shape).tocsr()
 
 
-def _draw(law: Floats, number: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    edges = np.cumsum(law)
+def _draw(probabilities: Floats, number: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    edges = np.cumsum(probabilities)
     return np.asarray(np.searchsorted(edges / edges[-1], rng.random(number), side="right"), np.intp)
 
 
@@ -145,8 +199,8 @@ def _dictionary(
     n_items: int, model: World, separation: float, number: int, overlap: float, rng: np.random.Generator
 ) -> Floats:
     if model == "zipf":
-        law = 1.0 / np.arange(1, n_items + 1)
-        return np.column_stack([(law / law.sum())[rng.permutation(n_items)] for _ in range(2)])
+        zipf = 1.0 / np.arange(1, n_items + 1)
+        return np.column_stack([(zipf / zipf.sum())[rng.permutation(n_items)] for _ in range(2)])
     if model == "topics":
         owner = np.sort(np.arange(n_items) % number)
         own = rng.gamma(1.0, size=n_items)
@@ -163,5 +217,5 @@ def _dictionary(
             lift[0] = 0.0
             marginal[0] = COMMON_ITEM / (1 - COMMON_ITEM) * (n_items - 1)
     marginal = marginal / marginal.sum()
-    lift = lift - marginal @ lift  # both laws sum to one
+    lift = lift - marginal @ lift  # both distributions sum to one
     return np.column_stack([marginal * (1 + lift), marginal * (1 - lift)])

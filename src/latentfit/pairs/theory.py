@@ -12,7 +12,7 @@ Symbols   paper   here             meaning
           N       n_observations   pairs, or symbols of a sequence
           M       n_symbols        items
           C_Δ     separation       ‖Δ‖₁ of Example 1
-          t       TRANSITION       chance to change state
+          t       TRANSITION       probability to change state
           Y       Y                E[(Pr₂/Pr₁)²] under Pr₁, (44)
 """
 
@@ -24,7 +24,7 @@ from scipy.special import gammaln
 from latentfit.core.verdict import LARGEST_LOG
 
 TRANSITION = 0.25
-"""t of Theorem 5.1: the chance to change state."""
+"""t of Theorem 5.1: the probability to change state."""
 
 
 def needed_pairs_per_item(separation: float, error: float, *, constant: float = 1.0) -> float:
@@ -32,6 +32,20 @@ def needed_pairs_per_item(separation: float, error: float, *, constant: float = 
 
     c log(C/ε)/(2C⁴) with C the separation; `constant` is c, universal but unknown (Zhang & Zhou 2015), 1 by default. An
     error that is no smaller than the separation needs nothing: zero.
+
+    Parameters
+    ----------
+    separation : float
+        C, in (0, 1].
+    error : float
+        ε > 0.
+    constant : float, default 1.0
+        c.
+
+    Returns
+    -------
+    float
+        Pairs per item.
 
     >>> round(needed_pairs_per_item(0.8, 0.1), 2)
     2.54
@@ -48,6 +62,16 @@ def total_variation_bound(n_observations: float, n_symbols: float) -> float:
     2-state hidden Markov model with disjoint emissions and t = 1/4, M large. No test has a power above its level by
     more. From N/M = 3/2 on it says nothing: 1.
 
+    Parameters
+    ----------
+    n_observations, n_symbols : float
+        N and M.
+
+    Returns
+    -------
+    float
+        Upper bound of the total variation, from 0 to 1.
+
     >>> round(total_variation_bound(100, 1000), 3)
     0.094
     """
@@ -62,6 +86,18 @@ def exact_total_variation_bound(n_observations: int, n_symbols: int, *, transiti
 
     The terms are f of Claim D.1. `n_symbols` must be even. The sum begins at i = 0 (the paper's at 1 forgets one of the
     M/2 + 1 overlaps).
+
+    Parameters
+    ----------
+    n_observations, n_symbols : int
+        N and M; M even.
+    transition : float, default 0.25
+        t, the probability of changing state.
+
+    Returns
+    -------
+    float
+        Upper bound of the total variation, from 0 to 1.
 
     Examples
     --------
@@ -86,8 +122,8 @@ def exact_total_variation_bound(n_observations: int, n_symbols: int, *, transiti
     rest = (two / one) ** n * (1 - 2 * one) / np.maximum(1 - 2 * two, 1e-300)
     log_f = top + np.log(np.maximum(1 - rest, 1e-300)) - np.log(2 * (one - two))
     choose = 2 * (gammaln(half + 1) - gammaln(overlap + 1) - gammaln(half - overlap + 1))
-    whole = gammaln(n_symbols + 1) - 2 * gammaln(half + 1)
-    terms = choose + log_f - whole
+    log_binomial = gammaln(n_symbols + 1) - 2 * gammaln(half + 1)
+    terms = choose + log_f - log_binomial
     Y = float(np.exp(terms - terms.max()).sum() * np.exp(min(terms.max(), LARGEST_LOG)))
     return min(0.5 * float(np.sqrt(max(Y - 1, 0.0))), 1.0)
 
@@ -96,9 +132,21 @@ def undecidable_below(n_symbols: int, *, error: float = 1 / 3) -> int:
     """Corollary 1.7: up to this length no estimator of a 2-state chain's entropy rate is trustworthy.
 
     The chains of Theorem 5.1 have an entropy rate log 2 − H(1/4) = .131 nats below that of uniform noise. An estimator
-    within half of that, with a chance of failure below `error`, would tell them apart, and Claim D.2 forbids it. The
-    corollary speaks of any constant c ≤ 1; with t = 1/4 the argument covers c up to .065 nats alone. An `error` of one
-    half or more asks for nothing: zero.
+    within half of that, with a probability of failure below `error`, would tell them apart, and Claim D.2 forbids it.
+    The corollary speaks of any constant c ≤ 1; with t = 1/4 the argument covers c up to .065 nats alone. An `error` of
+    one half or more asks for nothing: zero.
+
+    Parameters
+    ----------
+    n_symbols : int
+        M.
+    error : float, default 1/3
+        Probability of failure that is allowed.
+
+    Returns
+    -------
+    int
+        Number of observations.
 
     >>> undecidable_below(1000)
     781

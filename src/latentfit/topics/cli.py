@@ -36,7 +36,9 @@ SHOWN = 8
 @click.argument("files", metavar="DOCUMENTS…", nargs=-1, required=True)
 @click.option("--topics", "n_topics", type=HIDDEN, help="Number of topics; found from the documents by default.")
 @click.option("--max-topics", type=HIDDEN, help="Largest number of topics that is found.")
-@click.option("--words", "words_file", metavar="FILE", help="Names of the columns of a Matrix Market file, one a line.")
+@click.option(
+    "--words", "words_file", metavar="FILE", help="Names of the columns of a Matrix Market file, one per line."
+)
 @click.option("--init", "init_file", metavar="FILE", help="Topics to start from: a topics.csv, or a model.latent.")
 @column_options(*ESTIMATORS["TopicModel"].roles)
 @table_options
@@ -51,7 +53,7 @@ def topics(
     out: str,
     format_: str, json_: bool, seed: int, quiet: bool, no_report: bool,
 ) -> int:  # fmt: skip
-    """Topics of documents, their words, and their shares in every document.
+    """Topics of documents, their words, and their proportions in every document.
 
     DOCUMENTS is a table with the columns document, word and count, a text with one document a line (.txt, .txt.gz), or
     a Matrix Market file with one row per document (.mtx). Writes topics.csv (topic, word, probability, rank) and
@@ -71,26 +73,26 @@ def topics(
     from latentfit.topics.data.input import ALIASES
     from latentfit.topics.estimator import TopicModel, document_columns, topic_columns
 
-    talk = Terminal(quiet)
+    console = Terminal(quiet)
     roles = chosen_columns(document=document, word=word, count=count)
     if _is_matrix(files):
-        with talk.doing("reading"):
+        with console.doing("reading"):
             documents = _read_matrix(files[0], words_file)
     else:
         if words_file is not None:
             raise DataError(
                 f"--words names the columns of a Matrix Market file, and {files[0]} has words of its own; leave it"
             )
-        with counted_files(files, engine, memory, talk, reading, ALIASES, also=roles.values()) as found:
-            documents = _read(found, called(files[0]), roles)
+        with counted_files(files, engine, memory, console, reading, ALIASES, also=roles.values()) as counted:
+            documents = _read(counted, called(files[0]), roles)
     init = "auto" if init_file is None else read_init(init_file)
     model = TopicModel(
         n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads, **at_most(max_iter)
     )
-    with talk.doing("fitting"):
+    with console.doing("fitting"):
         model.fit(documents)
         report = model.report_
-    results = Results(out, format_, talk, no_report=no_report)
+    results = Results(out, format_, console, no_report=no_report)
     results.table("topics", topic_columns(model.words_, model.topics_), main=True)
     results.table("documents", document_columns(model.documents_, model.proportions_))
     results.model("TopicModel", *model_state(model))
@@ -106,7 +108,7 @@ def topics(
         f"{number_of(summary['n_tokens'], 'tokens')}, {number_of(model.n_topics_, 'topics')}"
     )
     page = partial(results.report, model, summary, input=documents)
-    seen = partial(show, summary, talk)
+    seen = partial(show, summary, console)
     return conclude(summary, facts, results, json_=json_, strict=strict, show=seen, page=page)
 
 
@@ -122,7 +124,7 @@ def _is_matrix(files: tuple[str, ...]) -> bool:
 
 
 def _read_matrix(path: str, words_file: str | None) -> Documents:
-    """Documents of a Matrix Market file; `words_file` names its columns, one a line."""
+    """Documents of a Matrix Market file; `words_file` names its columns, one per line."""
     from latentfit.io.matrix_market import read_matrix_market
     from latentfit.io.text_lines import stream_lines
     from latentfit.topics.data.input import read_documents, rename_words
@@ -133,29 +135,29 @@ def _read_matrix(path: str, words_file: str | None) -> Documents:
     return rename_words(documents, [line for batch in stream_lines(words_file) for line in batch], words_file)
 
 
-def _read(found: Any, name: str, columns: dict[str, str]) -> Documents:
-    """Documents of counted files: texts with one a line, or tables with one row per document and word."""
+def _read(counted: Any, name: str, columns: dict[str, str]) -> Documents:
+    """Documents of counted files: texts with one per line, or tables with one row per document and word."""
     from latentfit.core.errors import DataError
     from latentfit.topics.data.input import is_named, read_documents
 
-    if not is_named(found, columns):
+    if not is_named(counted, columns):
         raise DataError(
-            f"{name} has the columns {found.column_names[:8]}; give document, word and count, or say which "
+            f"{name} has the columns {counted.column_names[:8]}; give document, word and count, or say which "
             "they are with --document, --word and --count; where a column holds a text in every row, name it alone "
             "with --columns"
         )
-    return read_documents(found, columns=columns)
+    return read_documents(counted, columns=columns)
 
 
-def read_known(path: str, columns: dict[str, str], talk: Terminal, reading: Reading) -> Documents:
+def read_known(path: str, columns: dict[str, str], console: Terminal, reading: Reading) -> Documents:
     """Documents of a file of any kind, for a model that knows their words."""
     from latentfit.cli.rows import counted_files
     from latentfit.topics.data.input import ALIASES
 
     if _is_matrix((path,)):
         return _read_matrix(path, None)
-    with counted_files((path,), "memory", None, talk, reading, ALIASES, also=columns.values()) as found:
-        return _read(found, called(path), columns)
+    with counted_files((path,), "memory", None, console, reading, ALIASES, also=columns.values()) as counted:
+        return _read(counted, called(path), columns)
 
 
 def read_init(path: str) -> Any:
@@ -166,7 +168,7 @@ def read_init(path: str) -> Any:
     return load(path) if path.endswith((".latent", ".tacit")) else read_columns(path)
 
 
-def show(summary: dict[str, Any], talk: Terminal) -> None:
+def show(summary: dict[str, Any], console: Terminal) -> None:
     """The topics and their words."""
     rows = [
         [str(k), f"{weight:.1%}", "–" if npmi is None else f"{npmi:.2f}", " ".join(words[:SHOWN])]
@@ -174,25 +176,25 @@ def show(summary: dict[str, Any], talk: Terminal) -> None:
             zip(summary["weights"], summary["coherence"], summary["top_words"], strict=True)
         )
     ]
-    talk.table("topics", ["topic", "share", "NPMI", "top words"], rows)
+    console.table("topics", ["topic", "share", "NPMI", "top words"], rows)
 
 
 def predict_topics(model: TopicModel, asked: Asked) -> int:
-    """Shares of the topics in new documents: documents.csv, as `latentfit topics` writes it."""
+    """Proportions of the topics in new documents: documents.csv, as `latentfit topics` writes it."""
     from latentfit.topics.estimator import document_columns
 
     with asked.talk.doing("reading"):
         documents = read_known(asked.data_file, asked.columns, asked.talk, asked.reading)
         if not isinstance(model.words_[0], str) or isinstance(documents.words[0], str):
-            shares = model.transform(documents)
+            proportions = model.transform(documents)
         else:  # a matrix without names: its columns are the model's words, in their order
-            shares = model.transform(documents.matrix)
-    asked.results.table("documents", document_columns(documents.names, shares), main=True)
-    return asked.conclude(len(shares), number_of(len(shares), "documents"))
+            proportions = model.transform(documents.matrix)
+    asked.results.table("documents", document_columns(documents.names, proportions), main=True)
+    return asked.conclude(len(proportions), number_of(len(proportions), "documents"))
 
 
 def read_input(
-    model: TopicModel, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: TopicModel, path: str, columns: dict[str, str], control: str | None, console: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
-    return {"input": read_known(path, columns, talk, reading)}
+    return {"input": read_known(path, columns, console, reading)}

@@ -1,16 +1,16 @@
 """Can topics be trusted? The verdict, with the numbers behind it.
 
-Nothing found, copies, words that all topics share, counts that are not whole: each is said. Three doubts have their own
-question. Is there any structure, and enough for so many topics: directions of word pairs
+Nothing found, duplicates, words that all topics share, counts that are not whole: each is a finding. Three checks have
+their own question. Is there any structure, and enough for so many topics: directions of word pairs
 found on one half of the documents are asked on the other (`topics/select.py`; the paper's lower bound says that
 below a constant number of pairs per word nothing can be known). Would other documents of the kind give the same topics:
-two halves are fitted apart from scratch and matched. Do the documents determine topics at all: shares inside the
-simplex without pure words or documents leave its corners open, and pairs alone never fix weights (Corollary 1.3:
+two halves are fitted apart from scratch and matched. Do the documents determine topics at all: proportions inside the
+simplex without pure words or documents leave its vertices open, and pairs alone never fix weights (Corollary 1.3:
 they need a third token, or words that only one topic uses).
 
 Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), Corollary 1.3, and Section 5.1 for the lower bound
-Needs     fitted topics and shares, the documents, and a function that fits halves of them
-Promises  on 200 simulated inputs without an answer a doubt every time, on 200 sound ones none (docs/models/topics.md)
+Needs     fitted topics and proportions, the documents, and a function that fits halves of them
+Promises  on 200 simulated inputs without an answer a finding every time, on 200 sound ones none (docs/models/topics.md)
 Differs   the paper has two topics and asks for rank 1 or 2; here any number, by directions on documents left out
 
 Symbols   paper   here              meaning
@@ -31,7 +31,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.em import TopicPrior, TopicSteps
-from latentfit.topics.init.multistart import climb
+from latentfit.topics.init.multistart import best_em_run
 from latentfit.topics.init.spectral import first_topics, word_spectrum
 from latentfit.topics.moments import WordPairs
 from latentfit.topics.select import STANDS_OUT, TopicNumber, direction_scores, leading, one_topic
@@ -42,26 +42,26 @@ APART = 0.5
 """Distance of a topic's two half-sample fits at which its words are a different list."""
 PURE_WORD, PURE_WORDS = 0.9, 0.02
 """A word is pure when so much of it is one topic's; a topic is anchored by so much of its probability on pure words."""
-PURE_SHARE, PURE_DOCUMENTS = 0.8, 3
-"""A document is pure from such a share on; so many pure documents anchor a topic too."""
+PURE_PROPORTION, PURE_DOCUMENTS = 0.8, 3
+"""A document is pure from such a proportion on; so many pure documents anchor a topic too."""
 SMALLEST = 30.0
 """Tokens below which a topic is empty: three for each of the ten words that its list shows."""
 TOP_WORDS, SHARED = 10, 0.5
-"""Words of a list that is shown, and the share of them on half of the other lists that makes lists alike: .65 to .85 on
-raw texts, below .1 without stop words, up to .4 for two simulated topics over common words."""
+"""Words of a list that is shown, and the proportion of them on half of the other lists that makes lists alike: .65 to
+.85 on raw texts, below .1 without stop words, up to .4 for two simulated topics over common words."""
 EVERYWHERE, NEARLY_ALL, FEW_TOPICS = 3, 0.8, 4
 """Words on so many of all lists, of four topics or more, that are stop words: 3 to 8 on raw docstrings and manuals, at
 most one on bbc_news, m10 and state_union with 7 and 14 topics."""
-MANY_COPIES = 0.25
-"""Share of copies from which the documents say much less than their number."""
-HALF_PASSES = 100
-"""EM passes over half of the documents at most."""
+MANY_DUPLICATES = 0.25
+"""Proportion of duplicates from which the documents say much less than their number."""
+HALF_ITERATIONS = 100
+"""EM iterations on half of the documents at most."""
 
 
 def examine_topics(
     documents: Documents,
     topics: Floats,
-    shares: Floats,
+    proportions: Floats,
     weights: Floats,
     *,
     prior: tuple[float, float],
@@ -70,7 +70,7 @@ def examine_topics(
     seed: int,
     n_jobs: int | None,
 ) -> Examination:
-    """Diagnose topics (K, M) with shares (D, K); `prior` are the pseudo-counts per topic and per word."""
+    """Diagnose topics (K, M) with proportions (D, K); `prior` are the pseudo-counts per topic and per word."""
     examiner, K = Examiner(), len(topics)
     lengths, distinct = documents.lengths, documents.distinct()
     examiner.quantities |= {
@@ -88,23 +88,23 @@ def examine_topics(
     enough = _examine_structure(examiner, distinct, K, number, seed)
     if K > 1:
         _examine_lists(examiner, documents, topics, weights)
-        _examine_anchors(examiner, documents, topics, shares, weights)
+        _examine_anchors(examiner, documents, topics, proportions, weights)
         if enough:
             _examine_halves(examiner, distinct, topics, prior, seed, n_jobs)
     if examiner.quantities["empty_documents"]:
-        examiner.quantities["note"] = "documents without words got the mean shares"
+        examiner.quantities["note"] = "documents without words got the mean proportions"
     examiner.doubt_stopped(converged, what="topics")
     return examiner.conclude()
 
 
 def _examine_counts(examiner: Examiner, documents: Documents, distinct: Documents) -> None:
-    """Copies of documents, and counts that are not counts."""
-    copies = documents.n_documents - distinct.n_documents
-    if copies >= MANY_COPIES * documents.n_documents:
+    """Duplicates of documents, and counts that are not whole."""
+    duplicates = documents.n_documents - distinct.n_documents
+    if duplicates >= MANY_DUPLICATES * documents.n_documents:
         examiner.doubt(
             "caution",
-            f"{copies} of the {documents.n_documents} documents are copies of others, word for word, so that they say "
-            f"what {_documents(distinct)} would: number and checks rest on those; leave the copies out.",
+            f"{duplicates} of the {documents.n_documents} documents duplicate others word for word, so that they say "
+            f"what {_documents(distinct)} would: number and checks rest on those; leave the duplicates out.",
         )
     if (documents.matrix.data != np.floor(documents.matrix.data)).any():
         examiner.doubt(
@@ -146,7 +146,7 @@ def _examine_structure(examiner: Examiner, documents: Documents, K: int, number:
     if one_topic(scores):
         examiner.doubt(
             "not identifiable",
-            f"Nothing tells {K} topics from one: with {d0:.1f} tokens a word the first direction of the word pairs "
+            f"Nothing tells {K} topics from one: with {d0:.1f} tokens per word the first direction of the word pairs "
             f"stands {scores[0] if scores else 0.0:.1f} standard errors out of chance on documents left out, and "
             f"{STANDS_OUT} would show a second topic. Ask for one topic, or bring more or longer documents.",
         )
@@ -207,12 +207,14 @@ def _examine_lists(examiner: Examiner, documents: Documents, topics: Floats, wei
         examiner.doubt("caution", f"Topic {least} has only {tokens:.0f} tokens: its words are chance; ask for fewer.")
 
 
-def _examine_anchors(examiner: Examiner, documents: Documents, topics: Floats, shares: Floats, weights: Floats) -> None:
-    """Is every corner of the simplex held by words or documents that are (nearly) pure?"""
+def _examine_anchors(
+    examiner: Examiner, documents: Documents, topics: Floats, proportions: Floats, weights: Floats
+) -> None:
+    """Is every vertex of the simplex held by words or documents that are (nearly) pure?"""
     joint = weights[:, None] * topics
     posterior = joint / np.maximum(joint.sum(axis=0), 1e-300)
     words = np.where(posterior >= PURE_WORD, topics, 0.0).sum(axis=1)
-    pure = ((shares >= PURE_SHARE) & (documents.lengths > 0)[:, None]).sum(axis=0)
+    pure = ((proportions >= PURE_PROPORTION) & (documents.lengths > 0)[:, None]).sum(axis=0)
     examiner.quantities |= {"pure_word_probability": words.tolist(), "pure_documents": pure.tolist()}
     open_ = np.flatnonzero((words < PURE_WORDS) & (pure < PURE_DOCUMENTS))
     if len(open_):
@@ -247,14 +249,15 @@ def half_sample_distances(
     for half in (documents.take(first), documents.take(~first)):
         steps = TopicSteps.of(half, TopicPrior.of(half, K, *prior), n_jobs)
         start = first_topics(word_spectrum(WordPairs.of(half), K - 1, tol=1e-6), K)
-        found = climb(steps, {"half": start}, max_iter=HALF_PASSES, tol=1e-5).refined.params.topics.T
-        apart = distances(topics, found)
+        half_topics = best_em_run(steps, {"half": start}, max_iter=HALF_ITERATIONS, tol=1e-5).refined.params.topics.T
+        apart = distances(topics, half_topics)
         total += apart[np.arange(K), match_classes(-apart)]
     return np.asarray(total / 2)
 
 
 def shared_top_words(listed: NDArray[np.intp]) -> float:
-    """Mean share of a topic's listed words (topic, word) that stand on the lists of at least half of the others."""
+    """Mean proportion of a topic's listed words (topic, word) that stand on the lists of at least half of the
+    others."""
     on = Counter(listed.reshape(-1).tolist())
     others = len(listed) - 1
     return float(np.mean([[on[word] - 1 >= others / 2 for word in line] for line in listed.tolist()]))
@@ -268,7 +271,7 @@ def distances(one: Floats, other: Floats) -> Floats:
 # -----------------------------------------------------------------------------
 # NPMI coherence: do the top words of a topic occur in the same documents?
 #
-#     NPMI(i, j) = log(P_ij / (P_i P_j)) / −log P_ij,   P the share of documents that hold the word, or both words
+#     NPMI(i, j) = log(P_ij / (P_i P_j)) / −log P_ij,   P the proportion of documents that hold the word, or both words
 #
 # averaged over the pairs of a topic's top words; −1 for two words that never meet, 1 for words that only occur
 # together. #

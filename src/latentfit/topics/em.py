@@ -1,21 +1,21 @@
-"""E- and M-step of topics: a posteriori most probable topics and document shares, climbed together.
+"""E- and M-step of topics: maximum a posteriori topics and document proportions, estimated together.
 
     objective(θ, φ) = Σ_dw n_dw log Σ_k θ_dk φ_kw + Σ_dk a log θ_dk + Σ_kw b_w log φ_kw
 
-θ_d are the shares of document d, φ_k the words of topic k, a and b_w pseudo-counts that stay fixed: the density of LDA
-with Dirichlet parameters a + 1 and b_w + 1, in θ and φ at once. Its stationary points are those of CVB0 (Asuncion et
-al. 2009) without the exclusion of a token from its own counts; unlike CVB0's they m_step something, and every step
-climbs it (docs/models/topics.md says what was compared).
+θ_d are the proportions of document d, φ_k the words of topic k, a and b_w pseudo-counts that stay fixed: the density of
+LDA with Dirichlet parameters a + 1 and b_w + 1, in θ and φ at once. Its stationary points are those of CVB0 (Asuncion
+et al. 2009) without the exclusion of a token from its own counts; unlike CVB0's they maximise something, and every step
+raises it (docs/models/topics.md says what was compared).
 
-One iteration: `INNER` EM steps of all shares with topics held, then one pass that gives both M-steps.
+One iteration: `INNER` EM steps of all proportions with topics held, then one pass that gives both M-steps.
 
 Paper     Asuncion, Welling, Smyth & Teh 2009 (which compares CVB0 with this, MAP); Hofmann 1999 without the prior
 Needs     first topics that differ (`topics/init/spectral.py`)
-Promises  the objective never falls; given topics, a document's shares are the one maximum
-Differs   shares and topics climb together, and leap (Varadhan & Roland 2008)
+Promises  the objective never falls; given topics, a document's proportions are the one maximum
+Differs   proportions and topics are updated together, with SQUAREM (Varadhan & Roland 2008)
 
 Symbols   paper   here     shape    meaning
-          θ       shares   (D, K)   of topics in documents
+          θ       proportions (D, K) of topics in documents
           φ       topics   (M, K)   word by word, as the kernel reads them
           a, b    a, b     (K,), (M,)   pseudo-counts
 """
@@ -34,14 +34,14 @@ from latentfit.engine.memory import resolve_jobs
 from latentfit.topics.data.documents import Documents
 
 LIFTED = 1e-3
-"""Share of the prior's law of words in every start: EM cannot lift a probability from zero."""
+"""Weight of the prior's word distribution in every initialisation: EM cannot lift a probability from zero."""
 FIRST_STEPS = 10
-"""Steps of the shares before the first pass."""
+"""Steps of the proportions before the first pass."""
 
 INNER = 1
-"""EM steps of the shares before each M-step of the topics."""
+"""EM steps of the proportions before each M-step of the topics."""
 SETTLED, MOST_STEPS = 1e-7, 1000
-"""The shares of a document are found when no share moves by more in a step, or after so many steps."""
+"""The proportions of a document have converged when none moves by more in a step, or after so many steps."""
 FLOOR = 1e-12
 """Extrapolation leaves no probability below this: EM could never lift a zero again."""
 TOGETHER = 8
@@ -50,37 +50,38 @@ TOGETHER = 8
 
 @dataclass(frozen=True)
 class TopicPrior:
-    """Pseudo-counts: `a` (K,) of a document's shares, `b` (M,) of a topic's words."""
+    """Pseudo-counts: `a` (K,) of a document's proportions, `b` (M,) of a topic's words."""
 
     a: Floats
     b: Floats
 
     @staticmethod
-    def of(documents: Documents, n_topics: int, shares: float, words: float) -> TopicPrior:
-        """`shares` per topic and `words` per word on average, as often as the word occurs (half a count more)."""
-        return TopicPrior(np.full(n_topics, shares), words * documents.n_words * word_shares(documents))
+    def of(documents: Documents, n_topics: int, proportions: float, words: float) -> TopicPrior:
+        """`proportions` per topic and `words` per word on average, as often as the word occurs (half a count more)."""
+        return TopicPrior(np.full(n_topics, proportions), words * documents.n_words * word_frequencies(documents))
 
 
 @dataclass(frozen=True)
 class TopicParams:
-    """Topics (M, K), columns sum to one, and shares (D, K), rows sum to one."""
+    """Topics (M, K), columns sum to one, and proportions (D, K), rows sum to one."""
 
     topics: Floats
-    shares: Floats
+    proportions: Floats
 
 
 @dataclass(frozen=True)
 class TopicStatistics:
-    """Of one pass: the shares it was made at, log-likelihood, expected counts of documents and words."""
+    """Sufficient statistics of one pass: the proportions it was made at, log-likelihood, expected counts of documents
+    and words."""
 
-    shares: Floats
+    proportions: Floats
     log_likelihood: float
     documents: Floats  # (D, K)
     words: Floats  # (M, K)
 
 
-def word_shares(documents: Documents) -> Floats:
-    """ρ (M,), half a count added to every word: one that never occurs keeps some chance."""
+def word_frequencies(documents: Documents) -> Floats:
+    """ρ (M,), half a count added to every word: one that never occurs keeps some probability."""
     counts = documents.totals + 0.5
     return np.asarray(counts / counts.sum())
 
@@ -104,15 +105,15 @@ class TopicSteps:
         return max(int(self.lengths.sum()), 1)
 
     def e_step(self, params: TopicParams) -> TopicStatistics:
-        shares, sums = topic_pass(
-            self.lists, params.topics, self.prior.a, params.shares, most=self.inner, threads=self.threads
+        proportions, sums = topic_pass(
+            self.lists, params.topics, self.prior.a, params.proportions, most=self.inner, threads=self.threads
         )
-        return TopicStatistics(shares, float(sums.log_likelihood.sum()), sums.documents, sums.words)
+        return TopicStatistics(proportions, float(sums.log_likelihood.sum()), sums.documents, sums.words)
 
     def objective(self, params: TopicParams, sums: TopicStatistics) -> float:
-        of_shares = float(log_products(sums.shares) @ self.prior.a)  # pseudo-counts keep both above zero
+        of_proportions = float(log_products(sums.proportions) @ self.prior.a)  # pseudo-counts keep both above zero
         of_words = float(self.prior.b @ log_products(params.topics.T))
-        return sums.log_likelihood + of_shares + of_words
+        return sums.log_likelihood + of_proportions + of_words
 
     def log_likelihood(self, sums: TopicStatistics) -> float:
         return sums.log_likelihood
@@ -120,12 +121,12 @@ class TopicSteps:
     def m_step(self, sums: TopicStatistics) -> TopicParams:
         topics = sums.words + self.prior.b[:, None]
         topics /= topics.sum(axis=0)
-        shares = sums.documents + self.prior.a
-        shares /= (self.lengths + self.prior.a.sum())[:, None]
-        return TopicParams(topics, shares)
+        proportions = sums.documents + self.prior.a
+        proportions /= (self.lengths + self.prior.a.sum())[:, None]
+        return TopicParams(topics, proportions)
 
     def extrapolate(self, start: TopicParams, once: TopicParams, twice: TopicParams) -> TopicParams:
-        """SQUAREM in the topics; the shares follow by their own steps."""
+        """SQUAREM in the topics; the proportions follow by their own steps."""
         (far,) = squarem([start.topics], [once.topics], [twice.topics])
         np.maximum(far, FLOOR * twice.topics, out=far)
         far /= far.sum(axis=0)
@@ -142,37 +143,37 @@ def log_products(values: Floats) -> Floats:
     return np.asarray(np.log(products).sum(axis=0))
 
 
-def shares_of(documents: Documents, topics: Floats, a: Floats, n_jobs: int | None = None) -> tuple[Floats, Floats]:
-    """Shares (D, K) and log-likelihoods (D,) of documents under topics (M, K): the one maximum, from even shares."""
+def proportions_of(documents: Documents, topics: Floats, a: Floats, n_jobs: int | None = None) -> tuple[Floats, Floats]:
+    """Proportions (D, K) and log-likelihoods (D,) of documents under topics (M, K): the one maximum, from even ones."""
     threads, even = resolve_jobs(n_jobs), np.full((documents.n_documents, len(a)), 1 / len(a))
     lists = documents.lists
-    shares = topic_shares(lists, topics, a, even, most=MOST_STEPS, settled=SETTLED, threads=threads)
-    return shares, topic_sums(lists, topics, shares, words=False, threads=threads).log_likelihood
+    proportions = topic_shares(lists, topics, a, even, most=MOST_STEPS, settled=SETTLED, threads=threads)
+    return proportions, topic_sums(lists, topics, proportions, words=False, threads=threads).log_likelihood
 
 
 # -----------------------------------------------------------------------------
 # Pseudo-counts of topics, chosen on documents left out, before EM begins: the objective stays one function.
 #
 # `HELD_OUT` of the documents are left out. Topics are fitted to the others from the same first topics under each number
-# of pseudo-counts per word; of every document left out half of the tokens give its shares, the other half is predicted
-# (document completion), under the pseudo-counts per topic that predict it best. Then the pseudo-counts per topic are
-# chosen, by fits under each. All these fits run nearly to their end: topics that are stopped early are smooth already,
-# and would ask for too few pseudo-counts.
+# of pseudo-counts per word; of every document left out half of the tokens give its proportions, the other half is
+# predicted (document completion), under the pseudo-counts per topic that predict it best. Then the pseudo-counts per
+# topic are chosen, by fits under each. All these fits run nearly to their end: topics that are stopped early are smooth
+# already, and would ask for too few pseudo-counts.
 
-OF_SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
+OF_PROPORTIONS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
 OF_WORDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 10.0, 25.0)
 """Pseudo-counts that are tried, from `DEFAULT` up or down: per topic of a document, per word of a topic on average."""
 DEFAULT = (0.1, 0.2)
 """Where too few documents can be left out."""
 HELD_OUT, FEWEST = 0.2, 50
-"""Share of the documents left out; below so many documents nothing is chosen."""
+"""Proportion of the documents left out; below so many documents nothing is chosen."""
 MOST_TOKENS = 150_000
 """A larger corpus is thinned to about so many tokens for the choice of the number."""
 PRIOR_TOKENS = 300_000
 """The same for pseudo-counts: the best ones per word grow with the corpus, so that much thinner ones mislead."""
-PASSES = 12
+SHORT_ITERATIONS = 12
 """Iterations of fits that compare numbers of topics, or that go on under other pseudo-counts from where one ended."""
-PRIOR_PASSES = 40
+PRIOR_ITERATIONS = 40
 """Iterations of the first fit that compares pseudo-counts, at most."""
 PATIENCE = 2
 """Values without a gain after which a direction of the grid is given up: predictions are not quite smooth in it."""
@@ -182,13 +183,13 @@ PATIENCE = 2
 class PriorChoice:
     """Pseudo-counts per topic and per word, and what each one tried predicted (nats per token)."""
 
-    shares: float
+    proportions: float
     words: float
     scores: dict[str, float]
 
 
 def left_out(documents: Documents, seed: int) -> tuple[Documents, Documents]:
-    """Documents to fit and documents to predict, told apart by what they say."""
+    """Documents to fit and documents to predict, separated by their content."""
     order = np.argsort(documents.hashes(seed), kind="stable")
     if documents.total > PRIOR_TOKENS:
         order = order[: max(int(len(order) * PRIOR_TOKENS / documents.total), FEWEST)]
@@ -208,8 +209,8 @@ def completed(
 ) -> tuple[Floats, float]:
     """The same for documents that are halved already: the second half given the first."""
     given, hidden = halves
-    shares, _ = shares_of(given, topics, a, n_jobs)
-    return topic_sums(hidden.lists, topics, shares, words=False).log_likelihood, hidden.total
+    proportions, _ = proportions_of(given, topics, a, n_jobs)
+    return topic_sums(hidden.lists, topics, proportions, words=False).log_likelihood, hidden.total
 
 
 def choose_prior(documents: Documents, topics: Floats, seed: int, n_jobs: int | None = None) -> PriorChoice:
@@ -219,35 +220,37 @@ def choose_prior(documents: Documents, topics: Floats, seed: int, n_jobs: int | 
         return PriorChoice(*DEFAULT, {})
     fitted, other = left_out(documents, seed)
     halves = other.split(0.5, seed)
-    # where a climb begins does not depend on how many pseudo-counts a word gets
+    # where an EM run begins does not depend on how many pseudo-counts a word gets
     first = begin(TopicSteps.of(fitted, TopicPrior.of(fitted, n_topics, *DEFAULT), n_jobs), topics)
 
     fits: dict[tuple[float, float], float] = {}
     at: dict[tuple[float, float], TopicParams] = {}
 
-    def fit(shares: float, words: float, predict: Sequence[float]) -> float:
+    def fit(proportions: float, words: float, predict: Sequence[float]) -> float:
         """Of topics fitted under both: the best prediction under any of `predict` pseudo-counts per topic."""
-        steps = TopicSteps.of(fitted, TopicPrior.of(fitted, n_topics, shares, words), n_jobs)
-        start = at[_nearest(at, shares, words)] if at else first
-        found = em(steps, start, max_iter=PASSES if at else PRIOR_PASSES, tol=1e-4, accelerate=True).params
-        at[shares, words] = found
-        fits[shares, words] = max(_mean(halves, found.topics, one, n_jobs) for one in predict)
-        return fits[shares, words]
+        steps = TopicSteps.of(fitted, TopicPrior.of(fitted, n_topics, proportions, words), n_jobs)
+        start = at[_nearest(at, proportions, words)] if at else first
+        params = em(
+            steps, start, max_iter=SHORT_ITERATIONS if at else PRIOR_ITERATIONS, tol=1e-4, accelerate=True
+        ).params
+        at[proportions, words] = params
+        fits[proportions, words] = max(_mean(halves, params.topics, one, n_jobs) for one in predict)
+        return fits[proportions, words]
 
-    near = OF_SHARES[: OF_SHARES.index(DEFAULT[0]) + 2]
+    near = OF_PROPORTIONS[: OF_PROPORTIONS.index(DEFAULT[0]) + 2]
     words = best_near(OF_WORDS, DEFAULT[1], lambda words: fit(DEFAULT[0], words, near), PATIENCE)
-    shares = best_near(OF_SHARES, DEFAULT[0], lambda shares: fit(shares, words, [shares]), 1)
-    scores = {f"shares {shares:g}, words {words:g}": value for (shares, words), value in fits.items()}
-    return PriorChoice(shares, words, scores)
+    proportions = best_near(OF_PROPORTIONS, DEFAULT[0], lambda proportions: fit(proportions, words, [proportions]), 1)
+    scores = {f"shares {proportions:g}, words {words:g}": value for (proportions, words), value in fits.items()}
+    return PriorChoice(proportions, words, scores)
 
 
-def _nearest(fits: Iterable[tuple[float, float]], shares: float, words: float) -> tuple[float, float]:
+def _nearest(fits: Iterable[tuple[float, float]], proportions: float, words: float) -> tuple[float, float]:
     """The pseudo-counts of the fit from which one under others has the shortest way."""
-    return min(fits, key=lambda one: abs(np.log(one[0] / shares)) + abs(np.log(one[1] / words)))
+    return min(fits, key=lambda one: abs(np.log(one[0] / proportions)) + abs(np.log(one[1] / words)))
 
 
 def best_near(grid: Sequence[float], start: float, score: Callable[[float], float], patience: int) -> float:
-    """The best of a grid by climbing from `start`: up until `patience` values in a row gain nothing, else down."""
+    """The best of a grid by a search from `start`: up until `patience` values in a row gain nothing, else down."""
     at = grid.index(start)
     best, chosen = score(start), start
     for way in (1, -1):
@@ -267,12 +270,12 @@ def _mean(halves: tuple[Documents, Documents], topics: Floats, a: float, n_jobs:
 
 
 def begin(steps: TopicSteps, topics: Floats) -> TopicParams:
-    """Topics with the shares that a few steps give them."""
+    """Topics with the proportions that a few steps give them."""
     n_topics = topics.shape[1]
     even = np.full((steps.lists.n_documents, n_topics), 1 / n_topics)
     b = steps.prior.b
     topics = np.ascontiguousarray((1 - LIFTED) * topics + LIFTED * (b / b.sum())[:, None])
-    shares = topic_shares(
+    proportions = topic_shares(
         steps.lists, topics, steps.prior.a, even, most=FIRST_STEPS, settled=0.0, threads=steps.threads
     )
-    return TopicParams(topics, shares)
+    return TopicParams(topics, proportions)

@@ -1,4 +1,4 @@
-"""Topics of documents: what they are about, and in which shares."""
+"""Topics of documents: what they are about, and in which proportions."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from latentfit.topics.em import (
     TopicSteps,
     choose_prior,
     completion,
-    shares_of,
-    word_shares,
+    proportions_of,
+    word_frequencies,
 )
-from latentfit.topics.init.multistart import climb, polished_by_pairs, random_topics
+from latentfit.topics.init.multistart import best_em_run, polished_by_pairs, random_topics
 from latentfit.topics.init.spectral import first_topics, topics_by_triples, word_spectrum
 from latentfit.topics.moments import WordPairs
 from latentfit.topics.select import TopicNumber, choose_topics
@@ -61,49 +61,79 @@ CHOICE_SEED = 0
 
 
 class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
-    r"""Find the topics of documents, and the shares of the topics in every document.
+    r"""Find the topics of documents, and the proportions of the topics in every document.
 
-    A token of document :math:`d` is word :math:`w` with probability :math:`\sum_k \theta_{dk} \varphi_{kw}`, shares
-    :math:`\theta_d` and topics :math:`\varphi_k` a posteriori most probable under fixed pseudo-counts. The start is
-    spectral: corners of the scaled word-pair matrix, beside a few random ones.
+    A token of document :math:`d` is word :math:`w` with probability :math:`\sum_k \theta_{dk} \varphi_{kw}`;
+    proportions :math:`\theta_d` and topics :math:`\varphi_k` are the maximum a posteriori under fixed pseudo-counts.
+    The spectral initialisation takes anchors of the scaled word-pair matrix; a few random ones compete with it.
 
     Parameters
     ----------
-    n_topics : int or None
-        Number of topics; None chooses it: as many as word pairs of one half of the documents show on the other half,
-        and where that never ends, what predicts held-out words well. `random_state` has no part in it.
-    init : "auto", "spectral", "random", array (topic, word), frame or fitted TopicModel
-        ``"auto"`` is the spectral start beside random ones. Given topics are the only start: an array in the order of
-        the words, a frame (topic, word, probability), or a fitted model, whose words are matched by name; words that
-        they lack get their share of the corpus.
-    n_init : int
-        Number of starts.
-    smoothing : "auto" or (float, float)
-        Pseudo-counts per topic of a document, and per word of a topic (on average, shaped like the marginal);
-        ``"auto"`` takes those that predict documents left out best.
-    max_topics : int or None
-        Largest number that is chosen (up to 40 are compared). It cuts the number that would be chosen without it, and
-        a note says so.
-    columns : mapping or None
+    n_topics : int or None, default None
+        Number of topics. None chooses it: as many as word pairs of one half of the documents show on the other half,
+        and where that never ends, the number that predicts held-out words well. The choice does not depend on
+        `random_state`.
+    init : {"auto", "spectral", "random"}, array of shape (n_topics, n_words), frame or TopicModel, default "auto"
+        ``"auto"`` is the spectral initialisation and random ones. Given topics are the only initialisation: an array
+        in the order of the words, a frame (topic, word, probability), or a fitted model, whose words are matched by
+        name; words that they lack get their frequency in the corpus.
+    n_init : int, default 3
+        Number of initialisations.
+    smoothing : "auto" or tuple (float, float), default "auto"
+        Pseudo-counts per topic of a document, and per word of a topic (on average, in proportion to the word
+        frequencies). ``"auto"`` chooses those that predict held-out documents best.
+    max_topics : int or None, default None
+        Largest number of topics that is chosen (up to 40 are compared). It cuts the number that would be chosen
+        without it, and a note says so.
+    columns : dict or None, default None
         Names of the columns of a long frame where unusual: {"document": …, "word": …, "count": …}.
-    max_iter, tol : int, float
-        EM stops when an iteration gains less than `tol` nats per token, or after `max_iter` passes.
-    random_state : int or None
-        Seed of the random initialisations; None is 0.
-    n_jobs : int or None
-        Threads; results never depend on them.
+    max_iter : int, default 500
+        Largest number of EM iterations; 0 returns the initialisation.
+    tol : float, default 1e-4
+        EM has converged when an iteration gains less than `tol` nats per token; 0 runs all of `max_iter`.
+    random_state : int or None, default None
+        Seed of the random initialisations; None means 0.
+    n_jobs : int or None, default None
+        Number of threads; results do not depend on it.
+    verbose : int, default 0
+        1 logs the stages and EM iterations.
+    engine : str, default "auto"
+        Where passes over the data run.
 
     Attributes
     ----------
-    topics_ : (topic, word) probabilities of words, heaviest topic first
-    weights_ : (topic,) share of all tokens
-    proportions_ : (document, topic) shares in the documents of the fit, as `transform` gives them
-    words_, documents_ : the user's names
-    pseudo_shares_, pseudo_words_ : pseudo-counts (topic,) of a document, and per word
-    coherence_ : (topic,) NPMI of the ten top words in the documents of the fit
-    topic_table_ : frame (topic, word, probability, rank), the most probable words of a topic first
-    document_table_ : frame (document, topic, proportion) of the documents of the fit
+    topics_ : ndarray of shape (n_topics, n_words)
+        Probabilities of the words given the topic, heaviest topic first.
+    weights_ : ndarray of shape (n_topics,)
+        Proportion of all tokens in each topic.
+    proportions_ : ndarray of shape (n_documents, n_topics)
+        Proportions of the topics in the training documents, as `transform` gives them.
+    n_topics_ : int
+        Number of topics.
+    words_ : ndarray of shape (n_words,)
+        Names of the words.
+    documents_ : ndarray of shape (n_documents,)
+        Names of the training documents.
+    pseudo_shares_ : ndarray of shape (n_topics,)
+        Pseudo-counts of each topic in a document.
+    pseudo_words_ : float
+        Pseudo-counts per word of a topic.
+    coherence_ : ndarray of shape (n_topics,)
+        NPMI of the ten most probable words in the training documents.
+    topic_table_ : frame
+        Columns topic, word, probability, rank; the most probable words of a topic first.
+    document_table_ : frame
+        Columns document, topic, proportion, for the training documents.
+    n_iter_ : int
+        Number of EM iterations.
+    converged_ : bool
+        Whether EM converged within `max_iter` iterations.
+    log_likelihood_ : float
+        Log-likelihood of the training documents, in nats.
+    objective_ : float
+        Log-likelihood plus the logarithm of the prior.
     report_ : `latentfit.core.verdict.FitReport`
+        Verdict, reasons and diagnostics.
 
     Examples
     --------
@@ -153,14 +183,22 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     # ---------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any = None, *, words: Any = None) -> Self:
-        """Learn topics from documents; `y` is not used.
+        """Fit topics to documents.
 
         Parameters
         ----------
-        X : document-term counts (sparse, dense, frame), long frame, texts, token lists, gensim's bags of words
-            Any form that `latentfit.topics.data.input` reads; also an iterator of texts, token lists or bags.
-        words : sequence, mapping, gensim Dictionary or fitted vectorizer, optional
-            Words of the columns of a matrix, or of the ids of bags of words.
+        X : sparse matrix, array, frame, list of texts or bags of words
+            Counts of shape (n_documents, n_words), a frame with the columns document, word and count, texts whose words
+            stand between blanks, or lists of (word id, count).
+        y : None
+            Not used.
+        words : array-like of shape (n_words,), mapping or None, default None
+            Names of the columns of a matrix: a list, gensim's dictionary or a fitted CountVectorizer's names.
+
+        Returns
+        -------
+        self : TopicModel
+            The fitted model.
         """
         self._check_settings()
         clock = StageClock(self.verbose)
@@ -172,14 +210,30 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             with clock.stage("factor"):
                 starts = self._starts(documents, number, given)
             with clock.stage("refine"):
-                prior, chosen, raced = self._refine(documents, starts)
-            self._keep(documents, prior, raced.refined)
-        self._clock, self._notes = clock, told(raced.name, len(starts), self._chosen, chosen)
+                prior, chosen, selected = self._refine(documents, starts)
+            self._keep(documents, prior, selected.refined)
+        self._clock, self._notes = clock, fit_notes(selected.name, len(starts), self._chosen, chosen)
         self._warn_limit()
         return self
 
     def fit_transform(self, X: Any, y: Any = None, *, words: Any = None) -> Floats:
-        """Shares of the documents of X, as `fit(X).proportions_`."""
+        """Fit topics and return the proportions of the training documents.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, frame, list of texts or bags of words
+            Counts of shape (n_documents, n_words), a frame with the columns document, word and count, texts whose words
+            stand between blanks, or lists of (word id, count).
+        y : None
+            Not used.
+        words : array-like of shape (n_words,), mapping or None, default None
+            Names of the columns of a matrix: a list, gensim's dictionary or a fitted CountVectorizer's names.
+
+        Returns
+        -------
+        ndarray of shape (n_documents, n_topics)
+            `proportions_`.
+        """
         return self.fit(X, words=words).proportions_
 
     def _choose(self, documents: Documents) -> tuple[int, Floats | None]:
@@ -224,20 +278,20 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         """The pseudo-counts, chosen under the first start, and the best of the starts under them."""
         prior, chosen = self._prior(documents, next(iter(starts.values())))
         steps = TopicSteps.of(documents, prior, self.n_jobs)
-        raced = climb(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"))
-        return prior, chosen, raced
+        selected = best_em_run(steps, starts, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"))
+        return prior, chosen, selected
 
     def _prior(self, documents: Documents, topics: Floats) -> tuple[TopicPrior, PriorChoice | None]:
         if self.smoothing == "auto":
             chosen = choose_prior(documents, topics, CHOICE_SEED, self.n_jobs)
-            a, b = chosen.shares, chosen.words
+            a, b = chosen.proportions, chosen.words
         else:
             chosen, (a, b) = None, self.smoothing
         self.pseudo_words_ = float(b)
         return TopicPrior.of(documents, topics.shape[1], float(a), float(b)), chosen
 
     def _keep(self, documents: Documents, prior: TopicPrior, refined: EMResult[TopicParams, TopicStatistics]) -> None:
-        """Hold topics, the heaviest first, and every document's shares under them."""
+        """Hold topics, the heaviest first, and every document's proportions under them."""
         self._forget()
         weights = refined.sums.documents.sum(axis=0)
         order = np.argsort(-weights, kind="stable")
@@ -249,13 +303,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         self._keep_fit(refined)
         self.selection_ = None
         if self._chosen is not None:
-            found = self._chosen
-            heldout = {str(k): value for k, value in found.heldout.items()}
-            self.selection_ = {"chosen": found.chosen, "directions": found.directions, "heldout": heldout}
-            if found.plausible:
-                self.selection_["plausible"] = list(found.plausible)
-            if found.unlimited is not None:
-                self.selection_["without_limit"] = found.unlimited
+            chosen = self._chosen
+            heldout = {str(k): value for k, value in chosen.heldout.items()}
+            self.selection_ = {"chosen": chosen.chosen, "directions": chosen.directions, "heldout": heldout}
+            if chosen.plausible:
+                self.selection_["plausible"] = list(chosen.plausible)
+            if chosen.unlimited is not None:
+                self.selection_["without_limit"] = chosen.unlimited
 
     def _publish(self, topics: Floats, weights: Floats, pseudo_shares: Floats) -> None:
         """Parameters under their public names."""
@@ -265,7 +319,18 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     # ------------------------------------------------------------ results
 
     def top_words(self, n: int = 10) -> list[list[Any]]:
-        """The `n` most probable words of every topic."""
+        """Most probable words of every topic.
+
+        Parameters
+        ----------
+        n : int, default 10
+            Number of words per topic.
+
+        Returns
+        -------
+        list of list
+            One list of words per topic, the most probable first.
+        """
         check_is_fitted(self)
         return [self.words_[top].tolist() for top in top_words(self.topics_, n)]
 
@@ -275,7 +340,20 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         return self.coherence()
 
     def coherence(self, X: Any = None, n_words: int = 10) -> Floats:
-        """NPMI (topic,) of the top words, in the documents of the fit or in X."""
+        """NPMI of the most probable words of every topic.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, frame, list of texts or bags of words
+            Counts (document, word), or anything else that `fit` takes. None takes the training documents.
+        n_words : int, default 10
+            Number of words per topic.
+
+        Returns
+        -------
+        ndarray of shape (n_topics,)
+            Mean normalised pointwise mutual information over pairs of words, from -1 to 1.
+        """
         return npmi_coherence(self._given(X, "measure coherence on"), self.topics_, n_words)
 
     @cached_property
@@ -293,7 +371,18 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         return build_frame(document_columns(self.documents_, self.proportions_), self._backend)
 
     def pyldavis_arrays(self, X: Any = None) -> dict[str, Any]:
-        """What `pyLDAvis.prepare(**…)` takes, for the documents of the fit or X; empty documents are left out."""
+        """Arguments of ``pyLDAvis.prepare(**…)``; empty documents are left out.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, frame, list of texts or bags of words
+            Counts (document, word), or anything else that `fit` takes. None takes the training documents.
+
+        Returns
+        -------
+        dict
+            The five arrays that pyLDAvis takes, by name.
+        """
         documents = self._given(X, "draw")
         return pyldavis_arrays(documents, self.topics_, self._shares(documents))
 
@@ -316,17 +405,37 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     # ---------------------------------------------------------------- use
 
     def transform(self, X: Any) -> Floats:
-        """Shares (document, topic) of documents; a document's answer does not depend on its company.
+        """Proportions of the topics in documents; a document's answer does not depend on the other documents.
 
         Words that the fit has not seen are left out, with a warning; a document without known words gets `weights_`.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, frame, list of texts or bags of words
+            Counts (document, word), or anything else that `fit` takes.
+
+        Returns
+        -------
+        ndarray of shape (n_documents, n_topics)
+            Rows sum to one.
         """
         check_is_fitted(self)
         return self._shares(self._read(X, reset=False))
 
     def score_samples(self, X: Any) -> Floats:
-        """Log-likelihood (document,) in nats of half of every document's tokens given the other half.
+        """Log-likelihood of half of every document's tokens given the other half (document completion).
 
-        Which half a token is in is drawn from what the document says, so the same document has the same halves.
+        The half of a token is drawn from the document's content, so the same document always has the same halves.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, frame, list of texts or bags of words
+            Counts (document, word), or anything else that `fit` takes.
+
+        Returns
+        -------
+        ndarray of shape (n_documents,)
+            In nats.
         """
         check_is_fitted(self)
         documents = self._read(X, reset=False)
@@ -335,16 +444,29 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             return completion(documents, topics, self.pseudo_shares_, HALVES_SEED, self.n_jobs)[0]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean over documents of `score_samples`: document completion, the larger the better."""
+        """Mean over documents of `score_samples`; larger is better.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, frame, list of texts or bags of words
+            Counts (document, word), or anything else that `fit` takes.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        float
+            In nats per document.
+        """
         return float(self.score_samples(X).mean())
 
     def _shares(self, documents: Documents) -> Floats:
-        """Shares of documents; one without a known word gets the weights."""
+        """Proportions of documents; one without a known word gets the weights."""
         topics = np.ascontiguousarray(self.topics_.T)
         with one_blas_thread():
-            shares, _ = shares_of(documents, topics, self.pseudo_shares_, self.n_jobs)
-        shares[documents.lengths == 0] = self.weights_
-        return shares
+            proportions, _ = proportions_of(documents, topics, self.pseudo_shares_, self.n_jobs)
+        proportions[documents.lengths == 0] = self.weights_
+        return proportions
 
     # -------------------------------------------------------------- input
 
@@ -386,9 +508,11 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 
     def _check_options(self) -> None:
         if isinstance(self.init, str) and self.init not in ("auto", "spectral", "random"):
-            raise DataError(f"init={self.init!r} is not there; give 'auto', 'spectral', 'random', topics or a model")
-        if not self.n_init or self.n_init < 1 or (self.max_topics is not None and self.max_topics < 1):
-            raise DataError(f"n_init={self.n_init}, max_topics={self.max_topics}; give at least one of each")
+            raise DataError(f"init must be 'auto', 'spectral', 'random', topics or a model, got {self.init!r}")
+        if not self.n_init or self.n_init < 1:
+            raise DataError(f"n_init must be an int >= 1, got {self.n_init}")
+        if self.max_topics is not None and self.max_topics < 1:
+            raise DataError(f"max_topics must be an int >= 1 or None, got {self.max_topics}")
         smoothing = self.smoothing
         if isinstance(smoothing, tuple | list):
             good = len(smoothing) == 2 and all(is_amount(value) and value > 0 for value in smoothing)
@@ -396,7 +520,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             good = isinstance(smoothing, str) and smoothing == "auto"
         if not good:
             raise DataError(
-                f"smoothing={smoothing!r}; give 'auto', or two positive numbers (a document's topic, a topic's word)"
+                "smoothing must be 'auto' or two positive numbers (per topic of a document, per word of a topic), "
+                f"got {smoothing!r}"
             )
 
     # --------------------------------------------------------- model file
@@ -416,11 +541,11 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 # Topics that a user brings to start from: an array, a frame or a fitted model → first topics over these words.
 
 BLEND = 0.05
-"""Share of the words' marginal in given topics: EM cannot lift a probability from zero."""
+"""Weight of the words' marginal in given topics: EM cannot lift a probability from zero."""
 
 
 def given_topics(init: Any, documents: Documents) -> Floats:
-    """First topics (M, K); words that the given ones lack get their share of the corpus."""
+    """First topics (M, K); words that the given ones lack get their frequency in the corpus."""
     if hasattr(init, "topics_") and hasattr(init, "words_"):
         return _blended(_by_word(init.topics_, init.words_, documents), documents)
     frame = as_frame(init)
@@ -441,17 +566,19 @@ def given_topics(init: Any, documents: Documents) -> Floats:
     _check_named({"topic": rows, "word": cols})
     topics = np.zeros((len(topic_names), len(words)))
     advice = "give probabilities of words"
-    chances = as_numbers(to_arrow(column(frame, roles["probability"]), "probability"), "init's probability", advice)
-    np.add.at(topics, (rows, cols), chances)
+    probabilities = as_numbers(
+        to_arrow(column(frame, roles["probability"]), "probability"), "init's probability", advice
+    )
+    np.add.at(topics, (rows, cols), probabilities)
     return _blended(_by_word(_array(topics), words, documents), documents)
 
 
 def _check_named(codes: Mapping[str, NDArray[np.int32]]) -> None:
     """Refuse a row without a topic or a word: its probability belongs to nothing, and code -1 is the last name."""
     for role, coded in codes.items():
-        gaps = np.flatnonzero(coded < 0)
-        if len(gaps):
-            raise DataError(f"init has no {role} in row {gaps[0] + 1}; fill it in, or leave such rows out")
+        missing = np.flatnonzero(coded < 0)
+        if len(missing):
+            raise DataError(f"init has no {role} in row {missing[0] + 1}; fill it in, or leave such rows out")
 
 
 def _array(init: Any) -> Floats:
@@ -461,7 +588,7 @@ def _array(init: Any) -> Floats:
         kind = type(init).__name__
         raise DataError(f"init is a {kind}; give topics (topic, word), a frame or a fitted model") from None
     if topics.ndim != 2 or not topics.size:
-        raise DataError(f"init has shape {topics.shape}; give topics (topic, word)")
+        raise DataError(f"init must be a nonempty array of shape (n_topics, n_words), got shape {topics.shape}")
     if not np.isfinite(topics).all() or (topics < 0).any() or (topics.sum(axis=1) <= 0).any():
         raise DataError("init holds a negative or infinite number, or a topic of zeros; give probabilities of words")
     return topics
@@ -470,15 +597,15 @@ def _array(init: Any) -> Floats:
 def _by_word(topics: Floats, words: Names, documents: Documents) -> Floats:
     """Topics over the documents' words, matched by name."""
     place = match(documents.words, words, "word")
-    found = np.where(place >= 0, topics[:, place], 0.0)
-    if not (found.sum(axis=1) > 0).all():
+    by_word = np.where(place >= 0, topics[:, place], 0.0)
+    if not (by_word.sum(axis=1) > 0).all():
         raise DataError("a topic of init has none of the documents' words; name words alike, or leave the topic out")
-    return found
+    return by_word
 
 
 def _blended(topics: Floats, documents: Documents) -> Floats:
-    shares = topics / topics.sum(axis=1, keepdims=True)
-    return np.ascontiguousarray((1 - BLEND) * shares.T + BLEND * word_shares(documents)[:, None])
+    proportions = topics / topics.sum(axis=1, keepdims=True)
+    return np.ascontiguousarray((1 - BLEND) * proportions.T + BLEND * word_frequencies(documents)[:, None])
 
 
 # -----------------------------------------------------------------------------
@@ -497,52 +624,53 @@ def topic_columns(words: Names, topics: Floats) -> dict[str, NDArray[Any]]:
     }
 
 
-def document_columns(documents: Names, shares: Floats) -> dict[str, NDArray[Any]]:
+def document_columns(documents: Names, proportions: Floats) -> dict[str, NDArray[Any]]:
     """Columns of documents.csv: document, topic, proportion."""
-    return long_columns(("document", "topic", "proportion"), documents, np.arange(shares.shape[1]), shares)
+    return long_columns(("document", "topic", "proportion"), documents, np.arange(proportions.shape[1]), proportions)
 
 
-def pyldavis_arrays(documents: Documents, topics: Floats, shares: Floats) -> dict[str, Any]:
+def pyldavis_arrays(documents: Documents, topics: Floats, proportions: Floats) -> dict[str, Any]:
     """The arguments of `pyLDAvis.prepare`; empty documents and words without counts are left out."""
     used, occur = np.flatnonzero(documents.lengths > 0), np.flatnonzero(documents.totals > 0)
-    kept = topics[:, occur]
+    used_topics = topics[:, occur]
     return {
-        "topic_term_dists": kept / kept.sum(axis=1, keepdims=True),
-        "doc_topic_dists": shares[used],
+        "topic_term_dists": used_topics / used_topics.sum(axis=1, keepdims=True),
+        "doc_topic_dists": proportions[used],
         "doc_lengths": documents.lengths[used],
         "vocab": [str(word) for word in documents.words[occur].tolist()],
         "term_frequency": documents.totals[occur],
     }
 
 
-def told(winner: str, n_starts: int, found: TopicNumber | None, prior: PriorChoice | None) -> list[str]:
+def fit_notes(winner: str, n_starts: int, chosen: TopicNumber | None, prior: PriorChoice | None) -> list[str]:
     """Notes of a fit: which start won, how the number and the pseudo-counts were found."""
     notes = [f"the best of {n_starts} starts was {winner}" if n_starts > 1 else f"started from {winner} topics"]
-    if found is not None:
-        number = found.chosen if found.unlimited is None else found.unlimited
+    if chosen is not None:
+        number = chosen.chosen if chosen.unlimited is None else chosen.unlimited
         topics = f"{number} topic{'s' if number > 1 else ''}"
-        if found.heldout:
-            others = [str(other) for other in found.plausible if other != number]
+        if chosen.heldout:
+            others = [str(other) for other in chosen.plausible if other != number]
             notes.append(
                 f"{topics} are a practical number: directions of the word pairs end late or never, and held-out "
                 "nats per token for more and more topics are "
-                + ", ".join(f"{k}: {value:.3f}" for k, value in found.heldout.items())
+                + ", ".join(f"{k}: {value:.3f}" for k, value in chosen.heldout.items())
                 + (f"; other documents of the kind might as well give {' or '.join(others)}" if others else "")
             )
         else:
             hold = f"{number - 1} direction{'s' if number != 2 else ''}"
             notes.append(f"{topics}: {hold} of the word pairs hold on documents they were not found on")
-        if found.unlimited is not None:
-            notes.append(f"max_topics={found.chosen} cut the number: {topics} would have been chosen without it")
+        if chosen.unlimited is not None:
+            notes.append(f"max_topics={chosen.chosen} cut the number: {topics} would have been chosen without it")
     if prior is not None and prior.scores:
         notes.append(
-            f"pseudo-counts {prior.shares:g} per topic and {prior.words:g} per word predict documents left out best"
+            f"pseudo-counts {prior.proportions:g} per topic and {prior.words:g} per word "
+            "predict documents left out best"
         )
     return notes
 
 
 # -----------------------------------------------------------------------------
-# What the model file of topics holds: topics, weights, pseudo-counts, words, the story of the fit.
+# What the model file of topics holds: topics, weights, pseudo-counts, words, the fit history.
 
 
 def topic_state(model: TopicModel) -> tuple[Arrays, dict[str, Any]]:

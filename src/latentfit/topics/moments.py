@@ -9,7 +9,8 @@ costs two passes over the cells, where C itself would have up to M² of them. Do
 
 Paper     Huang, Kakade, Kong & Valiant 2018: the bigrams of Definition 1.2, from documents of any length
 Needs     documents of two tokens at least
-Promises  unbiased: pairs have the law D W Dᵀ, W the mean of θθᵀ over documents (weighted by their tokens) with shares θ
+Promises  unbiased: pairs have the distribution D W Dᵀ, W the mean of θθᵀ over documents (weighted by their tokens) with
+          proportions θ
 Differs   their documents are one pair each; here every pair of different tokens counts, 1/(N_d − 1) of it
 
 Symbols   paper   here      shape    meaning
@@ -80,11 +81,11 @@ def pair_counts(documents: Documents) -> Counts:
     For models of pairs (`PairMatrix`); its size is the number of different pairs, up to M².
     """
     X: Any = documents.matrix
-    whole = bool((X.data == np.floor(X.data)).all())
-    X = X.astype(np.int64) if whole else X
+    integral = bool((X.data == np.floor(X.data)).all())
+    X = X.astype(np.int64) if integral else X
     pairs: Any = sp.csr_array(X.T @ X)
     pairs.setdiag(pairs.diagonal() - np.asarray(X.sum(axis=0)).reshape(-1))
-    if not whole:  # n (n − 1) of a count below one is no pair
+    if not integral:  # n (n − 1) of a count below one is no pair
         pairs.data = np.maximum(pairs.data, 0.0)
     pairs.eliminate_zeros()
     pairs.sort_indices()

@@ -46,8 +46,8 @@ def page_of(fitted: TopicModel, context: Context) -> Page:
             _stability(known),
             numbers_section(
                 report,
-                "The model assumes that a document is a bag of words, that its topics' shares are its own, and that "
-                "every topic has words or documents nearly of its own.",
+                "The model assumes that a document is a bag of words, that its topics' proportions are its own, and "
+                "that every topic has words or documents nearly of its own.",
             ),
             next_section(
                 report,
@@ -86,7 +86,7 @@ def _words(fitted: TopicModel) -> Chart:
          "inside": _short(topics[k, w] * weights[k] * tokens), "all": _short(fitted.word_counts_[w])}
         for k in range(len(topics)) for w in shown[k]
     ]  # fmt: skip
-    told: list[Spec] = [
+    tooltip: list[Spec] = [
         {"field": "word", "title": "word"},
         {"field": "p", "title": "share of the topic", "format": ".3%"},
         {"field": "inside", "title": "tokens from the topic", "format": ",.1f"},
@@ -113,7 +113,7 @@ def _words(fitted: TopicModel) -> Chart:
         "width": "container",
         "height": 21 * SHOWN_WORDS,
         "usermeta": {"widest": 820},
-        "encoding": {"y": y, "tooltip": told},
+        "encoding": {"y": y, "tooltip": tooltip},
         "layer": [
             {"mark": {"type": "bar", "color": QUIET, "opacity": 0.45}, "encoding": {"x": {"field": "all", **x}}},
             {"mark": {"type": "bar", "color": HUE, "height": {"band": 0.55}},
@@ -168,18 +168,18 @@ def _sizes(fitted: TopicModel, known: dict[str, Any]) -> Section:
 def _documents(fitted: TopicModel, context: Context) -> Section:
     given = context.data.get("input")
     if hasattr(fitted, "proportions_"):
-        names, shares = fitted.documents_, fitted.proportions_
+        names, proportions = fitted.documents_, fitted.proportions_
     elif given is not None:
-        names, shares = given.names, fitted.transform(given)
+        names, proportions = given.names, fitted.transform(given)
     else:
-        told = "A model file keeps no documents; give the data to latentfit report to see them."
-        return Section("The documents", [Note(told)])
-    largest = shares.argmax(axis=1)
-    order = np.argsort(-shares.max(axis=1), kind="stable")[:MOST_ROWS]
-    rows = [[str(names[at]), int(largest[at]), float(shares[at, largest[at]])] for at in order]
+        message = "A model file keeps no documents; give the data to latentfit report to see them."
+        return Section("The documents", [Note(message)])
+    largest = proportions.argmax(axis=1)
+    order = np.argsort(-proportions.max(axis=1), kind="stable")[:MOST_ROWS]
+    rows = [[str(names[at]), int(largest[at]), float(proportions[at, largest[at]])] for at in order]
     table = DataTable(
         ["document", "main topic", Column("its share", ".1%")], rows, "Documents that are most of one topic first.",
-        total=len(shares),
+        total=len(proportions),
     )  # fmt: skip
     mean = np.bincount(largest, minlength=fitted.n_topics_)
     chart = bars(range(fitted.n_topics_), mean.tolist(), value="documents it is the main topic of", name="topic")
@@ -189,14 +189,14 @@ def _documents(fitted: TopicModel, context: Context) -> Section:
 def _number(fitted: TopicModel) -> Section:
     held = (fitted.selection_ or {}).get("heldout") or {}
     if fitted.selection_ is None:
-        told = f"{fitted.n_topics_} topics were asked for or given; without --topics the number is found."
-        return Section("How many topics", [Note(told)])
+        message = f"{fitted.n_topics_} topics were asked for or given; without --topics the number is found."
+        return Section("How many topics", [Note(message)])
     rows = [{"x": int(k), "y": float(value)} for k, value in sorted(held.items(), key=lambda item: int(item[0]))]
     directions = [float(score) for score in fitted.selection_.get("directions", [])]
     blocks: list[Block] = []
     if directions:
-        told_ = [{"x": at, "y": score} for at, score in enumerate(directions, start=2)]
-        chart = lines(told_, x="topics", y="standard errors out of chance", whole_x=True)
+        score_points = [{"x": at, "y": score} for at, score in enumerate(directions, start=2)]
+        chart = lines(score_points, x="topics", y="standard errors out of chance", whole_x=True)
         caption = "Does one topic more show in word pairs of documents left out? Above a few standard errors it does."
         blocks.append(Chart(chart, caption, "Directions of word pairs"))
     if len(rows) > 1:

@@ -26,7 +26,7 @@ def plot_topics(model: TopicModel, n_words: int = 8, figure: Any = None, *, rele
 
     Parameters
     ----------
-    n_words : words a topic
+    n_words : words per topic
     relevance : 1 takes the most probable words, 0 those that are most of this topic's own, between them both count
 
     Examples
@@ -63,7 +63,7 @@ def plot_topics(model: TopicModel, n_words: int = 8, figure: Any = None, *, rele
 
 
 def plot_topic_map(model: TopicModel, ax: Any = None) -> Any:
-    """Topics as circles: area is the share of all tokens, distance how much their words differ (Jensen–Shannon).
+    """Topics as circles: area is the proportion of all tokens, distance how much their words differ (Jensen–Shannon).
 
     Examples
     --------
@@ -90,24 +90,24 @@ def plot_topic_map(model: TopicModel, ax: Any = None) -> Any:
 # --------------------------------------------------------------------- numbers
 
 
-def relevances(topics: Floats, weights: Floats, share: float) -> Floats:
-    """λ log p(w|t) + (1 − λ) log p(w|t)/p(w) (topic, word) with λ = `share`: Sievert & Shirley's relevance."""
+def relevances(topics: Floats, weights: Floats, weight: float) -> Floats:
+    """λ log p(w|t) + (1 − λ) log p(w|t)/p(w) (topic, word) with λ = `weight`: Sievert & Shirley's relevance."""
     known, lift = _log_parts(topics, weights)
-    return np.asarray(share * known + (1 - share) * lift)
+    return np.asarray(weight * known + (1 - weight) * lift)
 
 
 def relevant_words(topics: Floats, weights: Floats, n_words: int) -> list[NDArray[np.intp]]:
     """For every topic the words that are among its `n_words` most relevant for any λ, the most probable first."""
-    found: list[set[int]] = [set() for _ in topics]
+    chosen: list[set[int]] = [set() for _ in topics]
     known, lift = _log_parts(topics, weights)
     most = min(n_words, topics.shape[1])
-    for share in np.linspace(0, 1, STEPS):
-        top = np.argpartition(-(share * known + (1 - share) * lift), most - 1, axis=1)[:, :most]
-        for words, more in zip(found, top.tolist(), strict=True):
+    for weight in np.linspace(0, 1, STEPS):
+        top = np.argpartition(-(weight * known + (1 - weight) * lift), most - 1, axis=1)[:, :most]
+        for words, more in zip(chosen, top.tolist(), strict=True):
             words |= set(more)
     return [
         np.array(sorted(words, key=lambda w, k=k: (-topics[k, w], w)), np.intp)  # type: ignore[misc]
-        for k, words in enumerate(found)
+        for k, words in enumerate(chosen)
     ]
 
 

@@ -9,8 +9,8 @@ that few documents carry does not stand out, however strong: of n alike document
 real texts they do not end, or only because documents are few: vocabulary drifts, authors differ, and prediction goes on
 to gain a little with every topic. Then the number is a practical one: the smallest of `GRID` that has `ENOUGH` of what
 the best of them gains over one topic on documents left out. It decides where directions do not end, or end at more than
-`MOST_FACTOR` times it; so it does not jump with the number of documents. Copies of documents are left aside, since a
-copy in both halves proves anything.
+`MOST_FACTOR` times it; so it does not jump with the number of documents. Duplicates of documents are left aside, since
+a duplicate in both halves proves anything.
 
 A limit on the number never changes which question is asked; it only cuts the answer, and that is said. Documents are
 split by what they say, not by the seed of the fit, so that the number does not depend on it; `plausible` says which
@@ -30,7 +30,7 @@ from latentfit.core.em import em
 from latentfit.core.kernels import Floats
 from latentfit.core.progress import tried
 from latentfit.topics.data.documents import Documents
-from latentfit.topics.em import DEFAULT, FEWEST, MOST_TOKENS, PASSES, TopicPrior, TopicSteps, begin, completed
+from latentfit.topics.em import DEFAULT, FEWEST, MOST_TOKENS, SHORT_ITERATIONS, TopicPrior, TopicSteps, begin, completed
 from latentfit.topics.init.spectral import first_topics, word_spectrum
 from latentfit.topics.moments import WordPairs
 
@@ -43,7 +43,7 @@ LEAST_REST = 5
 GRID = (1, 3, 5, 7, 10, 14, 20, 28, 40)
 """Numbers of topics tried on held-out words."""
 ENOUGH = 0.8
-"""Share of the best prediction's gain over one topic that the chosen number must reach."""
+"""Proportion of the best prediction's gain over one topic that the chosen number must reach."""
 MOST_FACTOR = 2
 """Directions that come to an end count up to so many times the practical number: topics of simulated documents stay
 below it, while few documents of a real text show two to three times as many directions as help to predict it."""
@@ -52,7 +52,7 @@ FEWEST_DOCUMENTS = 20
 FOLDS = 5
 """Documents are left out a fifth at a time, each once: a number that hangs on which are left out is nobody's."""
 RESAMPLES, PLAUSIBLE = 200, 0.1
-"""Resamples of the documents left out, and the share of them from which a number is plausible."""
+"""Resamples of the documents left out, and the proportion of them from which a number is plausible."""
 
 
 @dataclass(frozen=True)
@@ -128,18 +128,18 @@ def choose_topics(
     documents: Documents, seed: int, *, most: int | None = None, n_jobs: int | None = None
 ) -> TopicNumber:
     """A number of topics for documents, at most `most`."""
-    found = _unlimited(documents.distinct(), seed, n_jobs)
-    if most is None or found.chosen <= most:
-        return found
-    return replace(found, chosen=most, unlimited=found.chosen)
+    number = _unlimited(documents.distinct(), seed, n_jobs)
+    if most is None or number.chosen <= most:
+        return number
+    return replace(number, chosen=most, unlimited=number.chosen)
 
 
 def _unlimited(documents: Documents, seed: int, n_jobs: int | None) -> TopicNumber:
     scores = direction_scores(documents, MOST_DIRECTIONS, seed)
-    found = TopicNumber(1 + leading(scores), scores)
+    number = TopicNumber(1 + leading(scores), scores)
     few = one_topic(scores) or documents.n_documents < FEWEST
-    if few or (ended(scores) and found.rank <= MOST_FACTOR * GRID[1]):  # the practical number is no less than that
-        return found
+    if few or (ended(scores) and number.rank <= MOST_FACTOR * GRID[1]):  # the practical number is no less than that
+        return number
     return _by_held_out_words(documents, scores, seed, n_jobs)
 
 
@@ -178,11 +178,11 @@ def _predicted(documents: Documents, seed: int, n_jobs: int | None) -> tuple[Flo
         folds.append((fitted, word_spectrum(WordPairs.of(fitted), grid[-1] - 1, tol=1e-6), other.split(0.5, seed)))
     values = []
     for number in tried(grid, "topics"):
-        found = []
+        fold_values = []
         for fitted, spectrum, halves in folds:
             steps = TopicSteps.of(fitted, TopicPrior.of(fitted, number, *DEFAULT), n_jobs)
             start = begin(steps, first_topics(spectrum, number))
-            topics = em(steps, start, max_iter=PASSES, tol=1e-4, accelerate=True).params.topics
-            found.append(completed(halves, topics, steps.prior.a, n_jobs)[0])
-        values.append(np.concatenate(found))
+            topics = em(steps, start, max_iter=SHORT_ITERATIONS, tol=1e-4, accelerate=True).params.topics
+            fold_values.append(completed(halves, topics, steps.prior.a, n_jobs)[0])
+        values.append(np.concatenate(fold_values))
     return np.column_stack(values), sum(halves[1].total for *_, halves in folds), grid

@@ -21,7 +21,16 @@ Seed = int | np.random.Generator | None
 
 @dataclass(frozen=True)
 class TopicDocuments:
-    """Counts (document, word) with what made them.
+    """Simulated documents with known topics.
+
+    Attributes
+    ----------
+    counts : sparse array of shape (n_documents, n_words)
+        How often each word occurs in each document.
+    topics : ndarray of shape (n_topics, n_words)
+        Probabilities of the words given the topic.
+    shares : ndarray of shape (n_documents, n_topics)
+        Proportions of the topics in each document.
 
     Examples
     --------
@@ -49,11 +58,31 @@ def topic_documents(
     one_topic: bool = False,
     random_state: Seed = None,
 ) -> TopicDocuments:
-    """Documents of Poisson(`length`) words, at least two; a new model in every call.
+    """Simulate documents from a random topic model.
 
-    Shares of a document are Dirichlet(`alpha` · K · `weights`), even weights by default, or one topic each with
-    `one_topic`. Topics are Dirichlet(`spread` · M · base): the smaller `spread`, the fewer words a topic uses; the base
-    is even, or falls like rank^-`zipf`.
+    Parameters
+    ----------
+    n_documents, n_words, n_topics : int, default 1000, 500, 5
+        Numbers of documents, words and topics.
+    length : float, default 80
+        Mean of the Poisson distribution of document lengths; every document has at least two words.
+    alpha : float, default 0.1
+        The proportions of a document are Dirichlet(`alpha` · n_topics · `weights`).
+    spread : float, default 0.1
+        Topics are Dirichlet(`spread` · n_words · base): the smaller, the fewer words a topic uses.
+    zipf : float, default 0.0
+        The base falls like rank^-`zipf`; 0 is even.
+    weights : ndarray of shape (n_topics,) or None, default None
+        Relative weights of the topics; None is even.
+    one_topic : bool, default False
+        Whether every document has one topic.
+    random_state : int, numpy.random.Generator or None, default None
+        Seed; None draws a new model in every call.
+
+    Returns
+    -------
+    TopicDocuments
+        Counts, topics and proportions.
 
     Examples
     --------
@@ -64,8 +93,9 @@ def topic_documents(
     """
     if min(n_documents, n_words, n_topics) < 1 or not (length > 0 and alpha > 0 and spread > 0):
         raise DataError(
+            "n_documents, n_words and n_topics must be >= 1, and length, alpha and spread > 0, got "
             f"n_documents={n_documents}, n_words={n_words}, n_topics={n_topics}, length={length}, alpha={alpha}, "
-            f"spread={spread}; give at least one of each and positive numbers"
+            f"spread={spread}"
         )
     rng = np.random.default_rng(random_state)
     base = (1.0 + np.arange(n_words)) ** -zipf
@@ -91,7 +121,7 @@ def draw_topics(n_topics: int, concentration: Floats, rng: np.random.Generator) 
 def draw_documents(
     topics: Floats, shares: Floats, lengths: NDArray[np.int64], rng: np.random.Generator
 ) -> sp.csr_array:
-    """Counts (D, M): every token draws its topic by the document's shares, then its word by the topic."""
+    """Counts (D, M): every token draws its topic by the document's proportions, then its word by the topic."""
     n_topics, n_words = topics.shape
     document = np.repeat(np.arange(len(shares)), lengths)
     edges = np.cumsum(shares, axis=1)

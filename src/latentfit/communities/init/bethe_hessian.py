@@ -38,13 +38,13 @@ STEADY = 1e-8
 LEAST_RADIUS = 1.0
 """A graph without two loops in one piece has no branching: r is set to 1, and nothing is informative."""
 HEAVIEST = 0.8
-"""Share of r up to which a weight is taken as it is: an edge beyond r would be a block of its own."""
+"""Fraction of r up to which a weight is taken as it is: an edge beyond r would be a block of its own."""
 LOOSE = 5e-3
 """Relative size of what an eigenvector leaves over: an eigenvalue apart from the others is then right to its square,
 and those of chance come out a little too small, never too large."""
 UNLIKE = 0.05
 """A signal of unlike nodes must be this far below −1: on small sparse graphs chance brings it to −1.02."""
-CHANCE = 0.03
+NOISE_MARGIN = 0.03
 """A signal must exceed 1 by the smaller of CHANCE / r² and n^(−2/3): chance did so in 2 of 1,080 graphs without blocks
 (100 to 10,000 nodes, mean degrees 1.5 to 20, even and power-law)."""
 
@@ -95,12 +95,12 @@ def signals(matrix: sp.csr_array, number: int) -> Signals:
     values = off.data * np.repeat(root, np.diff(matrix.indptr)) * root[matrix.indices]
     scaled = sp.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)
     if n < DENSE_BELOW or number >= n - 1:
-        found = np.linalg.eigvalsh(scaled.toarray())
+        eigenvalues = np.linalg.eigvalsh(scaled.toarray())
     else:
-        found = eigsh(scaled, k=number, which="LM", return_eigenvectors=False, v0=start_vector(n), tol=LOOSE)
-    found = found[np.argsort(-np.abs(found), kind="stable")][:number]
-    margin = min(CHANCE / squared, max(int((np.diff(matrix.indptr) > 0).sum()), 1) ** (-2 / 3))
-    return Signals(radius, np.asarray(found * radius, np.float64), margin)
+        eigenvalues = eigsh(scaled, k=number, which="LM", return_eigenvectors=False, v0=start_vector(n), tol=LOOSE)
+    eigenvalues = eigenvalues[np.argsort(-np.abs(eigenvalues), kind="stable")][:number]
+    margin = min(NOISE_MARGIN / squared, max(int((np.diff(matrix.indptr) > 0).sum()), 1) ** (-2 / 3))
+    return Signals(radius, np.asarray(eigenvalues * radius, np.float64), margin)
 
 
 def hessian(matrix: sp.csr_array, radius: float) -> sp.csr_array:
@@ -127,7 +127,7 @@ def _squared_radius(matrix: sp.csr_array) -> float:
 def _parts(matrix: sp.csr_array, radius: float) -> tuple[Floats, sp.csr_array]:
     """Diagonal 1 + Σ_k w_ik² / (r² − w_ik²), and w_ij / (r² − w_ij²); weights near r count as `HEAVIEST` r."""
     weights = np.minimum(matrix.data, HEAVIEST * radius)
-    gap = radius**2 - weights**2
-    sums = np.concatenate([[0.0], np.cumsum(weights**2 / gap)])
+    denominator = radius**2 - weights**2
+    sums = np.concatenate([[0.0], np.cumsum(weights**2 / denominator)])
     diagonal = 1 + sums[matrix.indptr[1:]] - sums[matrix.indptr[:-1]]
-    return diagonal, sp.csr_array((weights / gap, matrix.indices, matrix.indptr), matrix.shape)
+    return diagonal, sp.csr_array((weights / denominator, matrix.indices, matrix.indptr), matrix.shape)

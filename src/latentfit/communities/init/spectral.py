@@ -4,9 +4,9 @@ Paper     Huang et al. 2018, Phase I on even marginals (Section 1: "the well cha
           detection literature can be viewed as a simple and special case"), as one regularised scaled decomposition;
           Qin & Rohe 2013 for rows of length one under uneven degrees
 Needs     blocks above the detection threshold; K − 1 informative vectors
-Promises  with degrees of order one a labelling correlated with the blocks (the start of belief propagation)
+Promises  with degrees of order one a labelling correlated with the blocks (the initialisation of belief propagation)
 Differs   a length says how much a node knows, not which block it is in: rows of length one keep degrees out of the
-          blocks; the plain rows are one more start, since belief propagation makes use of any
+          blocks; the plain rows are one more initialisation, since belief propagation makes use of any
 
 Symbols   paper   here     shape     meaning
           Δ̂       points   (n, k)    leading vectors of the scaled matrix, or of the Bethe Hessian
@@ -42,8 +42,8 @@ def spectral_labels(
 ) -> Iterator[tuple[str, Codes]]:
     """At least one and about `number` named labellings (n,) of a graph, the usually better ones first."""
     degrees = np.asarray(matrix.sum(axis=1), np.float64).reshape(-1)
-    found = scaled_svd(matrix, min(n_blocks - 1, matrix.shape[0] - 1), symmetric=True, centred=True, tol=LOOSE)
-    scaled = found.left * np.abs(found.values)
+    decomposed = scaled_svd(matrix, min(n_blocks - 1, matrix.shape[0] - 1), symmetric=True, centred=True, tol=LOOSE)
+    scaled = decomposed.left * np.abs(decomposed.values)
     yield "scaled SVD", k_means(unit_rows(scaled), degrees, n_blocks, rng)
     if number > 1:
         bethe = unit_rows(hessian_vectors(matrix, min(n_blocks, matrix.shape[0])))

@@ -1,4 +1,4 @@
-"""From sequences to the best hidden Markov model found: starts, race, smoothing, climb.
+"""From sequences to the best hidden Markov model found: initialisations, multi-start selection, smoothing, EM.
 
 Initial models come from the moments (`hmm/init/slices.py`), from a model grown state by state
 (`hmm/init/state_splits.py`) and from a few random ones; no kind is the best on all data. They compete on a part of the
@@ -33,27 +33,27 @@ PIECES = 40
 """A long sequence is cut into so many pieces, some of which are left out."""
 SHORTEST_PIECE = 20
 LEFT_OUT = 0.2
-"""Share of the steps that the race does not see."""
-MOST_RACED = 60_000
-"""Steps that starts race on, at least."""
+"""Proportion of the steps that multi-start selection does not see."""
+SELECTION_STEPS = 60_000
+"""Steps that initialisations are compared on, at least."""
 MOST_TRIGRAMS = 200_000
-"""Trigrams that make the start by slices: what they decide has K³ numbers, so a part of many is enough."""
+"""Trigrams that make the initialisation by slices: what they decide has K³ numbers, so a part of many is enough."""
 ROUNDS = (6, 10, 20)
-"""Passes after which the better half of the starts stays."""
-RACE_TOL = 1e-5
+"""EM iterations of the rounds of successive halving."""
+SELECTION_TOL = 1e-5
 WORTH = 0.005
-"""Nats an observation that states must gain over none where observations are few, and sequences left out too."""
+"""Nats per observation that states must gain over none where observations are few, and sequences left out too."""
 FAR = 0.01
-"""Nats an observation by which a choice is so much worse than the best that those beyond it need no look."""
+"""Nats per observation by which a choice is so much worse than the best that those beyond it need no look."""
 FOLDS = 0
 """The hash that decides what is left out: the same for every seed, so that seeds change initialisations alone."""
 FEW_RANDOM, SOME_RANDOM, MORE_RANDOM = 3, 5, 10
 """Random initialisations when no number is given: a few at first; if one of them wins, moments are no guide and more
 are drawn. Some from the beginning where symbols were seen `WELL_KNOWN` times each: only luck is wanting there, no data.
 Below `KNOWN` times each, a random model with a higher likelihood fits chance, and none is drawn."""
-GROWTH, GROWTH_PASSES, GROWTH_TRIED = 1 / 3, 12, 2
-"""Share of the states that are split at a time where a model is grown, iterations of EM after each time, and choices of
-the states to split: the most promising ones and the next, of which the better stays."""
+GROWTH, GROWTH_ITERATIONS, GROWTH_TRIED = 1 / 3, 12, 2
+"""Proportion of the states that are split at a time where a model is grown, iterations of EM after each time, and
+choices of the states to split: the most promising ones and the next, of which the better stays."""
 GROWN_ON = 20_000
 """Steps that a model is grown on, or `SCARCE` per symbol where that is more: the multi-start does the rest."""
 GROWTH_SMOOTHING = 512.0
@@ -65,10 +65,10 @@ SAME_END = 1e-3
 MORE_ROUNDS = (12, 12, 24)
 SCARCE, KNOWN, WELL_KNOWN = 5, 25, 1000
 SHORT, LONG = 8, 60
-"""Passes of a short climb, and of a long one."""
+"""Iterations of a short EM run, and of a long one."""
 FIRST_SMOOTHING = 1.0
 STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0)
-"""Pseudo-observations a state that are tried; then a few around the best."""
+"""Pseudo-observations per state that are tried; then a few around the best."""
 NO_STATES = 1e12
 """Pseudo-observations that leave no difference between states."""
 
@@ -87,8 +87,8 @@ class FittedChain:
 
     refined: EMResult[Chain, ChainSums]
     prior: ChainPrior
-    start_name: str
-    scores: dict[str, float]  # log-likelihood per observation after each start's last round
+    init_name: str
+    scores: dict[str, float]  # log-likelihood per observation after each initialisation's last round
     held_out: float | None  # log-likelihood per observation of what was left out
 
     @property
@@ -99,7 +99,7 @@ class FittedChain:
 
 
 def cut(data: Sequences, seed: int, share: float = LEFT_OUT) -> Split:
-    """Leave a share of the steps out, in whole pieces; which ones, their content decides."""
+    """Leave a proportion of the steps out, in whole pieces; which ones, their content decides."""
     begins, ends = pieces_of(data)
     order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
     sizes = (ends - begins)[order]
@@ -166,8 +166,9 @@ def one_state(data: Sequences) -> Chain:
     return Chain(np.ones(1), np.ones((1, 1)), (counts / counts.sum())[None])
 
 
-def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
-    """Starts from counts of neighbours; none where there are too few symbols or neighbours for so many states."""
+def spectral_inits(data: Sequences, n_states: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
+    """Initialisations from counts of neighbours; none where there are too few symbols or neighbours for so many
+    states."""
     if data.n_symbols < 2:
         return []
     if n_states == 2 and (chain := two_state_chain(data)) is not None and _sound(chain):
@@ -176,17 +177,17 @@ def spectral_starts(data: Sequences, n_states: int, rng: np.random.Generator) ->
         around = neighbours_of(data, n_states)
     except NotIdentifiableError:
         return []
-    found = [("slices", chain_by_slices(first_steps(data, MOST_TRIGRAMS + 2), around, rng))]
-    if found[0][1] is None or not few(data):
-        found.append(("vertices", chain_by_vertices(around)))
-    return [(name, chain) for name, chain in found if chain is not None and _sound(chain)]
+    models = [("slices", chain_by_slices(first_steps(data, MOST_TRIGRAMS + 2), around, rng))]
+    if models[0][1] is None or not few(data):
+        models.append(("vertices", chain_by_vertices(around)))
+    return [(name, chain) for name, chain in models if chain is not None and _sound(chain)]
 
 
 def _sound(chain: Chain) -> bool:
     return all(bool(np.isfinite(part).all()) for part in (chain.start, chain.transitions, chain.emissions))
 
 
-def starts_of(
+def initial_models(
     data: Sequences,
     n_states: int,
     init: Init,
@@ -198,18 +199,18 @@ def starts_of(
     """Named initial models, the spectral ones first; a model is grown on `some` of the data unless it is given."""
     if n_states == 1:
         return [("one state", one_state(data))]
-    found = [] if init == "random" else spectral_starts(data, n_states, rng)
-    if found and init == "spectral":
-        return found[:1]
+    models = [] if init == "random" else spectral_inits(data, n_states, rng)
+    if models and init == "spectral":
+        return models[:1]
     if init == "auto" and n_states > 2 and data.n_symbols > 1:
         if grown is None:
             steps = ChainSteps(data if some is None else some, chain_prior(data, FIRST_SMOOTHING))
             grown = grown_chain(steps, n_states)
-        found.append(("grown", grown))
+        models.append(("grown", grown))
     frequencies = chain_prior(data, 0.0).frequencies
     many = min(2 * n_states, SOME_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
     number = many if n_init is None else n_init
-    return found + random_starts(n_states, frequencies, number, rng)
+    return models + random_inits(n_states, frequencies, number, rng)
 
 
 def grown_chain(steps: ChainSteps, n_states: int, choices: int = GROWTH_TRIED) -> Chain:
@@ -218,7 +219,7 @@ def grown_chain(steps: ChainSteps, n_states: int, choices: int = GROWTH_TRIED) -
     while (size := chain.n_states) < n_states:
         more = min(n_states - size, max(1, int(GROWTH * size)))
         tried = splits(chain, steps.data, choices, more, threads=steps.threads)
-        ends = [em(steps, wider, max_iter=GROWTH_PASSES, tol=RACE_TOL, accelerate=True) for _, wider in tried]
+        ends = [em(steps, wider, max_iter=GROWTH_ITERATIONS, tol=SELECTION_TOL, accelerate=True) for _, wider in tried]
         chain = max(ends, key=lambda end: end.objective).params
     return chain
 
@@ -229,21 +230,21 @@ def scarce(data: Sequences) -> bool:
 
 
 def few(data: Sequences) -> bool:
-    """Whether there are few observations a symbol."""
+    """Whether there are few observations per symbol."""
     return data.n_observed < KNOWN * data.n_symbols
 
 
-def most_raced(data: Sequences) -> int:
-    """Steps that starts race on: enough to tell them apart, and not so few that symbols become rare."""
-    return max(MOST_RACED, KNOWN * data.n_symbols)
+def selection_steps(data: Sequences) -> int:
+    """Steps that initialisations are compared on: enough to rank them, and not so few that symbols become rare."""
+    return max(SELECTION_STEPS, KNOWN * data.n_symbols)
 
 
 def well_known(data: Sequences) -> bool:
-    """Whether there are very many observations a symbol."""
+    """Whether there are very many observations per symbol."""
     return data.n_observed >= WELL_KNOWN * data.n_symbols
 
 
-def random_starts(n_states: int, frequencies: Floats, number: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
+def random_inits(n_states: int, frequencies: Floats, number: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
     """Named random models."""
     return [(f"random {i + 1}", random_chain(n_states, frequencies, rng)) for i in range(number)]
 
@@ -253,26 +254,26 @@ def choose_smoothing(
     start: Chain,
     held: Sequences,
     strengths: Sequence[float],
-    passes: int = SHORT,
+    n_iter: int = SHORT,
     onward: bool = False,
 ) -> tuple[ChainPrior, EMResult[Chain, ChainSums], float]:
-    """The prior under which sequences left out are most probable after a short climb, that climb, and how probable.
+    """The prior under which sequences left out are most probable after a short EM run, that run, and how probable.
 
-    `onward`: after the first, climbs set out from where that one ended, near their own ends, for a third of the passes.
+    `onward`: after the first, EM runs begin where that one ended, near their own optima, for a third of the iterations.
     """
     best: tuple[ChainPrior, EMResult[Chain, ChainSums], float] | None = None
     worse = 0
     for strength in strengths:
         prior = replace(steps.prior, emissions=float(strength), moves=MOVES)
-        tried = em(replace(steps, prior=prior), start, max_iter=passes, tol=RACE_TOL, accelerate=True)
-        found = log_likelihood(tried.params, held, steps.threads)
+        tried = em(replace(steps, prior=prior), start, max_iter=n_iter, tol=SELECTION_TOL, accelerate=True)
+        value = log_likelihood(tried.params, held, steps.threads)
         if onward and best is None:
-            start, passes = tried.params, passes // 3
-        if best is None or found > best[2]:
-            best, worse = (prior, tried, found), 0
+            start, n_iter = tried.params, n_iter // 3
+        if best is None or value > best[2]:
+            best, worse = (prior, tried, value), 0
             continue
         worse += 1
-        if worse == 2 or best[2] - found > FAR * held.n_observed:
+        if worse == 2 or best[2] - value > FAR * held.n_observed:
             break
     assert best is not None
     return best
@@ -287,15 +288,15 @@ def unigram(learn: Sequences, held: Sequences, prior: ChainPrior) -> tuple[Chain
     """Symbols drawn independently, under the smoothing that suits what was left out best, and its log-likelihood."""
     smoothed = learn.counts() + np.geomspace(0.25, 2.0**18, 41)[:, None] * prior.shape
     shown = normalised(smoothed, smoothed)
-    told = np.log(np.maximum(shown, TINY)) @ held.counts()
-    best = int(told.argmax())
-    return Chain(np.ones(1), np.ones((1, 1)), shown[[best]]), float(told[best])
+    values = np.log(np.maximum(shown, TINY)) @ held.counts()
+    best = int(values.argmax())
+    return Chain(np.ones(1), np.ones((1, 1)), shown[[best]]), float(values[best])
 
 
 def log_likelihood(chain: Chain, data: Sequences, threads: int = 1) -> float:
     """Log-likelihood of all sequences, in nats."""
-    found = chain_log_likelihood(data.chains, chain.start, chain.transitions, chain.emissions, threads=threads)
-    return float(found.sum())
+    per_sequence = chain_log_likelihood(data.chains, chain.start, chain.transitions, chain.emissions, threads=threads)
+    return float(per_sequence.sum())
 
 
 def fit_chain(
@@ -320,24 +321,24 @@ def fit_chain(
             return by_moments
     prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
     split = cut(data, FOLDS)
-    learn, held = (thinned(part, most_raced(data), FOLDS) for part in (split.learn, split.held))
+    learn, held = (thinned(part, selection_steps(data), FOLDS) for part in (split.learn, split.held))
     some = thinned(learn if max_iter > 0 else data, max(GROWN_ON, SCARCE * data.n_symbols), FOLDS)
-    starts = starts_of(data, n_states, init, n_init, np.random.default_rng([seed, n_states]), some, grown)
+    starts = initial_models(data, n_states, init, n_init, np.random.default_rng([seed, n_states]), some, grown)
     (name, chain), held_out = starts[0], None
     scores: dict[str, float] = {}
     if max_iter > 0 and n_states > 1:
         steps = ChainSteps(learn, prior, threads)
-        if auto:  # a first choice from the first start, so that the race is run under it
+        if auto:  # a first choice from the first initialisation; the multi-start selection runs under it
             prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
             steps = replace(steps, prior=prior)
         if len(starts) > 1:
             rounds = MORE_ROUNDS if well_known(data) else ROUNDS
-            name, chain, scores = _race(steps, starts, rounds, max_iter, tol)
+            name, chain, scores = _select_init(steps, starts, rounds, max_iter, tol)
             if n_init is None and name.startswith("random") and n_states > 2 and not well_known(data):
                 rng = np.random.default_rng([seed, n_states, 1])
-                more = random_starts(n_states, prior.frequencies, MORE_RANDOM, rng)
+                more = random_inits(n_states, prior.frequencies, MORE_RANDOM, rng)
                 starts = [("first " + name, chain), *more]
-                name, chain, later = _race(steps, starts, MORE_ROUNDS, max_iter, tol)
+                name, chain, later = _select_init(steps, starts, MORE_ROUNDS, max_iter, tol)
                 scores |= later
         if auto:
             near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
@@ -357,61 +358,61 @@ def _near_moments(
 ) -> FittedChain | None:  # fmt: skip
     """The fit where observations are few: pseudo-counts like the moments' emissions may keep it near them.
 
-    With few observations a symbol the moments' model is often nearer the truth than the likelihood's optimum, and the
-    more so the longer the climb. Sequences left out choose between both kinds of pseudo-counts, their strength, and
+    With few observations per symbol the moments' model is often nearer the truth than the likelihood's optimum, and the
+    more so the longer the EM run. Sequences left out choose between both kinds of pseudo-counts, their strength, and
     the same symbols in every state, which wins when states gain less than `WORTH`.
     """
     split = cut(data, FOLDS)
-    learn, held = (thinned(part, most_raced(data), FOLDS) for part in (split.learn, split.held))
+    learn, held = (thinned(part, selection_steps(data), FOLDS) for part in (split.learn, split.held))
     prior = chain_prior(data, FIRST_SMOOTHING)
     tried: dict[str, tuple[float, ChainPrior, Chain, bool]] = {}
     first = "spectral" if scarce(data) else init  # hardly more observations than symbols: the moments alone
-    for name, chain in _few_starts(learn, n_states, first, prior, seed, threads, grown):
+    for name, chain in _few_inits(learn, n_states, first, prior, seed, threads, grown):
         kinds = [(True, near_chain(prior, chain)), (False, prior)]
         for near, shaped in kinds[1:] if name == "grown" else kinds[:1] if scarce(data) else kinds:
             strengths = STRENGTHS[: 3 if scarce(data) else 2 : -1]
-            found = choose_smoothing(ChainSteps(learn, shaped, threads), chain, held, strengths)
-            if name not in tried or found[2] > tried[name][0]:
-                tried[name] = (found[2], found[0], found[1].params, near)
+            smoothed = choose_smoothing(ChainSteps(learn, shaped, threads), chain, held, strengths)
+            if name not in tried or smoothed[2] > tried[name][0]:
+                tried[name] = (smoothed[2], smoothed[0], smoothed[1].params, near)
     if not tried:
         return None
     name = max(tried, key=lambda one: tried[one][0])
     total, best, chain, near = tried[name]
     flat = unigram(learn, held, prior)[1]
-    if total > flat and not scarce(data):  # the climb on all of the data is long: what was gained must outlast it
+    if total > flat and not scarce(data):  # the EM run on all of the data is long: what was gained must outlast it
         around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
         steps = ChainSteps(learn, best, threads)
-        best, _, total = choose_smoothing(steps, chain, held, around, passes=LONG, onward=True)
+        best, _, total = choose_smoothing(steps, chain, held, around, n_iter=LONG, onward=True)
     if total < flat + WORTH * (4 if scarce(data) else 1) * held.n_observed:
         chosen = no_states(prior)
     else:
         if init == "spectral" or near:  # the moments of all of the data; else from where the best one stood
-            chain = dict(spectral_starts(data, n_states, _draw(seed, n_states, name))).get(name.split(",")[0], chain)
+            chain = dict(spectral_inits(data, n_states, _draw(seed, n_states, name))).get(name.split(",")[0], chain)
         chosen = replace(near_chain(prior, chain) if near else prior, emissions=best.emissions)
     steps = ChainSteps(data, chosen, threads)
     refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
     cells = max(held.n_observed, 1)
-    scores = {one: found[0] / cells for one, found in tried.items()}
+    scores = {one: smoothed[0] / cells for one, smoothed in tried.items()}
     held_out = max(total, flat) / cells if split.held is not split.learn else None
     return FittedChain(refined, chosen, name, scores, held_out)
 
 
-def _few_starts(
+def _few_inits(
     learn: Sequences, n_states: int, init: Init, prior: ChainPrior, seed: int, threads: int, grown: Chain | None
 ) -> list[tuple[str, Chain]]:
     """Initial models where observations are few: from the moments, several draws of them, and a grown one."""
-    found = spectral_starts(learn, n_states, _draw(seed, n_states, ""))
+    models = spectral_inits(learn, n_states, _draw(seed, n_states, ""))
     if init == "spectral":
-        return found[:1]
+        return models[:1]
     if n_states > 2:
         for draw in range(2, MOMENT_DRAWS + 1):
             name = f"slices, draw {draw}"
-            more = dict(spectral_starts(learn, n_states, _draw(seed, n_states, name)))
-            found += [(name, chain) for kind, chain in more.items() if kind == "slices"]
+            more = dict(spectral_inits(learn, n_states, _draw(seed, n_states, name)))
+            models += [(name, chain) for kind, chain in more.items() if kind == "slices"]
         steps = ChainSteps(learn, replace(prior, emissions=GROWTH_SMOOTHING, moves=MOVES), threads)
         # Of several splits the likelihood would take the one that fits chance best: the most promising is taken.
-        found.append(("grown", grown_chain(steps, n_states, 1) if grown is None else grown))
-    return found
+        models.append(("grown", grown_chain(steps, n_states, 1) if grown is None else grown))
+    return models
 
 
 def _draw(seed: int, n_states: int, name: str) -> np.random.Generator:
@@ -425,10 +426,10 @@ def near_chain(prior: ChainPrior, chain: Chain) -> ChainPrior:
     return replace(prior, shape=0.9 * chain.emissions + 0.1 * prior.shape, moves=MOVES)
 
 
-def _race(
+def _select_init(
     steps: ChainSteps, starts: list[tuple[str, Chain]], rounds: Sequence[int], max_iter: int, tol: float
 ) -> tuple[str, Chain, dict[str, float]]:
     candidates = [Candidate(label, steps, start) for label, start in starts]
     limit = min(sum(rounds), max_iter)
-    raced = halve(candidates, rounds=rounds, max_iter=limit, tol=max(tol, RACE_TOL), accelerate=True)
-    return raced.name, raced.refined.params, raced.scores
+    selected = halve(candidates, rounds=rounds, max_iter=limit, tol=max(tol, SELECTION_TOL), accelerate=True)
+    return selected.name, selected.refined.params, selected.scores

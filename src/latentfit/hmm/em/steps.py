@@ -21,7 +21,7 @@ COUNTED = 250
 
 
 class Entropy(NamedTuple):
-    """Nats a symbol, and the standard error of the simulation."""
+    """Nats per symbol, and the standard error of the simulation."""
 
     rate: float
     error: float
@@ -47,12 +47,12 @@ class Chain:
         return Chain(self.start[order], self.transitions[np.ix_(order, order)], self.emissions[order])
 
     def stationary(self) -> Floats:
-        """Share of time (K,) in every state in the long run; of several answers the one nearest an even start."""
+        """Proportion of time (K,) in every state in the long run; of several answers the one nearest the even one."""
         size = self.n_states
         away = np.vstack([self.transitions.T - np.eye(size), np.ones((1, size))])
-        found = np.linalg.lstsq(away, np.append(np.zeros(size), 1.0), rcond=None)[0]
-        found = np.maximum(found, 0.0)
-        return np.asarray(found / found.sum())
+        stationary = np.linalg.lstsq(away, np.append(np.zeros(size), 1.0), rcond=None)[0]
+        stationary = np.maximum(stationary, 0.0)
+        return np.asarray(stationary / stationary.sum())
 
     def spectral_gap(self) -> float:
         """1 − the second largest modulus of the transitions' eigenvalues: 0 never mixes, 1 forgets at once."""
@@ -74,8 +74,8 @@ def draw_path(chain: Chain, length: int, rng: np.random.Generator) -> NDArray[np
     states = np.empty(length, np.int32)
     rows = [np.cumsum(row).tolist() for row in (chain.start, *chain.transitions)]
     state, top = -1, chain.n_states - 1
-    for t, chance in enumerate(rng.random(length).tolist()):
-        state = min(bisect_right(rows[state + 1], chance), top)
+    for t, uniform in enumerate(rng.random(length).tolist()):
+        state = min(bisect_right(rows[state + 1], uniform), top)
         states[t] = state
     return states
 
@@ -83,11 +83,11 @@ def draw_path(chain: Chain, length: int, rng: np.random.Generator) -> NDArray[np
 def draw_symbols(chain: Chain, states: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int32]:
     """A symbol for every state of a path."""
     symbols = np.empty(len(states), np.int32)
-    chances = rng.random(len(states))
+    uniforms = rng.random(len(states))
     for state in range(chain.n_states):
         at = np.flatnonzero(states == state)
-        found = np.searchsorted(np.cumsum(chain.emissions[state]), chances[at], side="right")
-        symbols[at] = np.minimum(found, chain.emissions.shape[1] - 1)
+        drawn = np.searchsorted(np.cumsum(chain.emissions[state]), uniforms[at], side="right")
+        symbols[at] = np.minimum(drawn, chain.emissions.shape[1] - 1)
     return symbols
 
 
@@ -103,14 +103,14 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400)
     cumulated = np.vstack([np.cumsum(settled.start), np.cumsum(settled.transitions, axis=1)])
     row = np.zeros(n_chains, np.int64)
     for t in range(total):
-        chances = rng.random(n_chains)
-        states[t] = np.minimum((cumulated[row] <= chances[:, None]).sum(axis=1), chain.n_states - 1)
+        uniforms = rng.random(n_chains)
+        states[t] = np.minimum((cumulated[row] <= uniforms[:, None]).sum(axis=1), chain.n_states - 1)
         row = states[t] + 1
     codes = draw_symbols(settled, states.T.reshape(-1), rng).reshape(n_chains, total)
-    told = []
+    log_likelihoods = []
     for part in (codes, np.ascontiguousarray(codes[:, :FORGOTTEN])):
         offsets = np.arange(n_chains + 1, dtype=np.int64) * part.shape[1]
-        told.append(
+        log_likelihoods.append(
             chain_log_likelihood(
                 Chains(part.reshape(-1), offsets, settled.emissions.shape[1]),
                 settled.start,
@@ -118,7 +118,7 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400)
                 settled.emissions,
             )
         )
-    rates = (told[1] - told[0]) / COUNTED
+    rates = (log_likelihoods[1] - log_likelihoods[0]) / COUNTED
     return Entropy(float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(n_chains)))
 
 
@@ -126,17 +126,17 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400)
 # E- and M-step of hidden Markov models of symbols (Baum–Welch), with pseudo-counts toward the symbols' frequencies.
 #
 # The objective is the log-likelihood plus ``Σ prior · log parameter``. Every state gets `smoothing` pseudo-observations
-# spread over the symbols like ρ^`SHAPE`: what a state has hardly seen it believes to be nearly as frequent there as
-# elsewhere. Without them rare words cost more on new data than the states gain. Pseudo-counts in proportion to ρ itself
-# would pull frequent symbols, whose counts are sure, as much as rare ones; with the root rare ones are pulled more,
-# which
-# is better on every text and simulation tried (docs/models/hmm.md). Starts and transitions get a small even share. A
-# state that nothing is in (possible without pseudo-counts only) shows ρ and goes anywhere, so that it can live again.
+# spread over the symbols like ρ^`SHAPE`: a symbol that a state has hardly shown is taken to be nearly as frequent there
+# as elsewhere. Without them rare words cost more on new data than the states gain. Pseudo-counts in proportion to ρ
+# itself would pull frequent symbols, whose counts are sure, as much as rare ones; with the root rare ones are pulled
+# more, which is better on every text and simulation tried (docs/models/hmm.md). Start and transition probabilities get
+# a few, spread evenly. A state that nothing is in (possible without pseudo-counts only) shows ρ and goes anywhere, so
+# that it can live again.
 #
-# Paper     Baum, Petrie, Soules & Weiss 1970; Varadhan & Roland 2008 for the leaps
-# Needs     a start that is not symmetric in the states
+# Paper     Baum, Petrie, Soules & Weiss 1970; Varadhan & Roland 2008 for SQUAREM
+# Needs     an initialisation that is not symmetric in the states
 # Promises  the objective never falls
-# Differs   pseudo-counts; gaps are steps that show nothing
+# Differs   pseudo-counts; missing values are steps that show nothing
 #
 # Symbols   paper   here          shape    meaning
 #           π       start         (K,)
@@ -162,7 +162,7 @@ class ChainPrior:
 
 
 def chain_prior(data: Sequences, smoothing: float) -> ChainPrior:
-    """`smoothing` pseudo-observations a state."""
+    """`smoothing` pseudo-observations per state."""
     counts = data.counts().astype(np.float64)
     shape = counts**SHAPE
     frequencies, shape = (one / max(float(one.sum()), 1.0) for one in (counts, shape))
@@ -226,10 +226,10 @@ def maximise_chain(sums: ChainSums, prior: ChainPrior) -> Chain:
     """The model that maximises the expected objective."""
     K = len(sums.start)
     even = np.full(K, 1.0 / K)
-    share = prior.moves / K
+    pseudo_count = prior.moves / K
     return Chain(
-        normalised(sums.start + share, even),
-        normalised(sums.transitions + share, even),
+        normalised(sums.start + pseudo_count, even),
+        normalised(sums.transitions + pseudo_count, even),
         normalised(sums.emissions + prior.emissions * prior.shape, prior.frequencies),
     )
 

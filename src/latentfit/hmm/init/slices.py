@@ -1,4 +1,4 @@
-"""A hidden Markov model from counts of neighbouring symbols: bigrams for what states look like, trigrams for corners.
+"""A hidden Markov model from counts of neighbouring symbols: bigrams for what states look like, trigrams for anchors.
 
 Paper     Huang, Kakade, Kong & Valiant 2018, Corollary 1.5 (bigrams for B, a few trigrams for the rest), for any number
           of states; the moment structure of trigrams is Anandkumar, Ge, Hsu, Kakade & Telgarsky 2014 (its [6])
@@ -56,24 +56,24 @@ class Neighbours:
 def neighbours_of(data: Sequences, n_states: int) -> Neighbours:
     """Features of symbols by the company they keep."""
     pairs = data.pairs()
-    found = scaled_svd(pairs, n_states - 1, centred=True, symmetric=False, tol=ROUGHLY)
+    decomposed = scaled_svd(pairs, n_states - 1, centred=True, symmetric=False, tol=ROUGHLY)
     ones = np.ones((data.n_symbols, 1))
-    before = np.hstack([ones, found.left / np.sqrt(found.row_scale)[:, None]])
-    after = np.hstack([ones, found.right / np.sqrt(found.column_scale)[:, None]])
+    before = np.hstack([ones, decomposed.left / np.sqrt(decomposed.row_scale)[:, None]])
+    after = np.hstack([ones, decomposed.right / np.sqrt(decomposed.column_scale)[:, None]])
     rows, columns = (np.maximum(np.asarray(pairs.sum(axis=axis), np.float64), 1.0) for axis in (1, 0))
     out_of = (pairs @ after[:, 1:]) / rows[:, None]
     into = (pairs.T @ before[:, 1:]) / columns[:, None]
     counts = data.counts().astype(np.float64)
-    return Neighbours(pairs, found, before, after, into, out_of, counts / counts.sum())
+    return Neighbours(pairs, decomposed, before, after, into, out_of, counts / counts.sum())
 
 
 def chain_by_slices(data: Sequences, around: Neighbours, rng: np.random.Generator) -> Chain | None:
     """Corollary 1.5 for any number of states: the model whose trigrams fit best; None where they are too few."""
     pair, slices = _moments(data, around)
-    corners = diagonalise(pair, slices, rng)
-    if corners is None:
+    anchors = diagonalise(pair, slices, rng)
+    if anchors is None:
         return None
-    omega, zeta = corners
+    omega, zeta = anchors
     return _chain_at(around, np.hstack([zeta[:, 1:], omega[:, 1:]]))
 
 
@@ -91,8 +91,8 @@ def diagonalise(pair: Floats, slices: Floats, rng: np.random.Generator) -> tuple
     turned = slices @ np.linalg.inv(pair)  # Ω diag(E[feature | state]) Ω⁻¹ for every feature of x₂
     mixtures = np.tensordot(rng.standard_normal((MIXTURES, len(slices))), turned, axes=1)
     values, vectors = np.linalg.eig(mixtures)
-    whole = np.abs(values.imag).max(axis=1) <= 1e-9 * np.maximum(np.abs(values).max(axis=1), 1e-300)
-    omegas = np.asarray(vectors.real[whole], np.float64)
+    real = np.abs(values.imag).max(axis=1) <= 1e-9 * np.maximum(np.abs(values).max(axis=1), 1e-300)
+    omegas = np.asarray(vectors.real[real], np.float64)
     omegas = omegas[(np.abs(omegas[:, 0]).min(axis=1) > 1e-9) & (np.linalg.cond(omegas) < 1e8)]
     if not len(omegas):
         return None
@@ -129,9 +129,9 @@ def _in_the_plane(points: Floats, mass: Floats) -> tuple[Floats, Floats]:
     return points @ turn[: points.shape[1] // 2].T, mass
 
 
-def _chain_at(around: Neighbours, corners: Floats) -> Chain:
+def _chain_at(around: Neighbours, anchors: Floats) -> Chain:
     points = np.hstack([around.out_of, around.into])
-    return _chain_of(around, simplex_least_squares(corners @ corners.T, points @ corners.T))
+    return _chain_of(around, simplex_least_squares(anchors @ anchors.T, points @ anchors.T))
 
 
 def _chain_of(around: Neighbours, memberships: Floats) -> Chain:

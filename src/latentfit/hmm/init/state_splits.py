@@ -36,12 +36,12 @@ def splits(chain: Chain, data: Sequences, number: int, at_once: int = 1, threads
     """Models with `at_once` states more, at most `number` of them, the most promising splits first."""
     posterior, _ = chain_posteriors(data.chains, chain.start, chain.transitions, chain.emissions, threads=threads)
     around = _neighbours(data)
-    found = []
+    directions = []
     for state in range(chain.n_states):
         weights = posterior[:, state] * (data.codes >= 0)
         scores, inertia = _direction(around, weights, data.n_symbols)
-        found.append((inertia * float(weights.sum()), state, scores))
-    order = sorted(found, key=lambda one: (-one[0], one[1]))
+        directions.append((inertia * float(weights.sum()), state, scores))
+    order = sorted(directions, key=lambda one: (-one[0], one[1]))
     groups = [order[first : first + at_once] for first in range(0, number * at_once, at_once)]
     return [
         ("split " + " ".join(str(state) for _, state, _ in group), _parted(chain, data, posterior, group))
@@ -61,7 +61,7 @@ def _neighbours(data: Sequences) -> list[NDArray[np.int64]]:
 
 
 def _direction(around: list[NDArray[np.int64]], weights: Floats, n_symbols: int) -> tuple[Floats, float]:
-    """Scores of every step along the leading direction, and the share of variance beyond independence."""
+    """Scores of every step along the leading direction, and the proportion of variance beyond independence."""
     total = float(weights.sum())
     if total < 2:
         return np.zeros(len(weights)), 0.0
@@ -92,9 +92,9 @@ def _parted(chain: Chain, data: Sequences, posterior: Floats, group: list[tuple[
     K, new = chain.n_states, len(group)
     wide = np.hstack([posterior, np.zeros((len(posterior), new))])
     for place, (_, state, scores) in enumerate(group):
-        share = np.where(scores > 0, SOFT, 1 - SOFT)
-        wide[:, K + place] = posterior[:, state] * (1 - share)
-        wide[:, state] = posterior[:, state] * share
+        proportion = np.where(scores > 0, SOFT, 1 - SOFT)
+        wide[:, K + place] = posterior[:, state] * (1 - proportion)
+        wide[:, state] = posterior[:, state] * proportion
     seen, at = data.codes >= 0, data.within(1)
     counts = [np.bincount(data.codes[seen], column[seen], data.n_symbols) for column in wide.T]
     emissions = np.stack(counts).astype(np.float64)

@@ -52,9 +52,9 @@ def two_state_chain(data: Sequences, *, trigrams: NDArray[np.int64] | None = Non
     pairs = data.pairs()
     if not pairs.sum():
         return None
-    found = scaled_svd(pairs, 1, centred=True, symmetric=True, tol=1e-3)
-    rho = found.row_marginal
-    feature = found.left[:, 0] / np.sqrt(found.row_scale)  # Δ/ρ, rare symbols shrunk
+    decomposed = scaled_svd(pairs, 1, centred=True, symmetric=True, tol=1e-3)
+    rho = decomposed.row_marginal
+    feature = decomposed.left[:, 0] / np.sqrt(decomposed.row_scale)  # Δ/ρ, rare symbols shrunk
     feature = feature - rho @ feature
     at = data.within(2) if trigrams is None else trigrams
     at = at[(data.codes[at] >= 0) & (data.codes[at + 1] >= 0) & (data.codes[at + 2] >= 0)]
@@ -81,13 +81,13 @@ def solve_two_states(rho: Floats, moments: TwoStateMoments) -> Chain | None:
     middle = third / rate**2 / spread / 2
     root = np.sqrt(middle**2 + spread)
     high, low = middle + root, middle - root  # m_p > 0 > m_q
-    share = float(np.clip(-low / (high - low), EDGE, 1 - EDGE))  # π_p
+    weight = float(np.clip(-low / (high - low), EDGE, 1 - EDGE))  # π_p
     # Given a symbol, the feature of its neighbours has mean λ (P(p | x) m_p + P(q | x) m_q).
     belongs = np.clip((company / rate - low) / (high - low), 0.0, 1.0)
     emissions = np.stack([rho * belongs, rho * (1 - belongs)])
     totals = emissions.sum(axis=1, keepdims=True)
     if (totals < EDGE**2).any():
         return None
-    start = np.array([share, 1 - share])
+    start = np.array([weight, 1 - weight])
     transitions = np.clip(start + rate * (np.eye(2) - start), EDGE, 1 - EDGE)
     return Chain(start, transitions / transitions.sum(axis=1, keepdims=True), emissions / totals)

@@ -182,7 +182,7 @@ def _phase_one(
         heaviest = [level == part.n_levels - 1 for part, level in zip(binned, levels, strict=True)]
         keep = [_kept(block, binned, levels, side) | heaviest[side] for side in (0, 1)]
         keep = [keep[0] & keep[1]] * 2 if symmetric else keep
-        removed = [old + int((~kept).sum()) for old, kept in zip(removed, keep, strict=True)]
+        removed = [old + int((~used).sum()) for old, used in zip(removed, keep, strict=True)]
         if not all(part.all() for part in keep):
             block = sp.csr_array(sp.diags_array(keep[0] * 1.0) @ block @ sp.diags_array(keep[1] * 1.0))
         parts = [marginal[where] for marginal, where in zip(marginals, at, strict=True)]
@@ -244,8 +244,8 @@ def _regress(
     weighted = known / mass
     size = float(known @ weighted)
     if size > 0:
-        found = (block @ weighted / counts.total - own * float(mass @ weighted)) / size
-        deltas[side][at[side]] = np.where(keep, found, 0.0)
+        slopes = (block @ weighted / counts.total - own * float(mass @ weighted)) / size
+        deltas[side][at[side]] = np.where(keep, slopes, 0.0)
     return int((~keep).sum())
 
 
@@ -318,8 +318,8 @@ def _stitch(
     for number, (at, vectors) in enumerate(blocks):
         shares = []
         for part in (vectors[1] > 0, vectors[1] <= 0):
-            whole = float(everything[at[1][part]].sum())
-            shares.append(float(together[at[1][part]].sum()) / whole if whole > 0 else 0.0)
+            all_mass = float(everything[at[1][part]].sum())
+            shares.append(float(together[at[1][part]].sum()) / all_mass if all_mass > 0 else 0.0)
         turn = 1.0 if number == longest or sign * shares[0] > sign * shares[1] else -1.0
         for side in (0, 1):
             deltas[side][at[side]] = turn * vectors[side]

@@ -17,7 +17,7 @@ from latentfit.core.names import Names
 from latentfit.core.sampling import Words, numbered_apart, scramble, uniform
 
 LEAST_COPY = 5
-"""Tokens from which two equal documents are copies of one."""
+"""Tokens from which two equal documents are duplicates."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Documents:
         return np.asarray(sums[self.matrix.indptr[1:]] - sums[self.matrix.indptr[:-1]])  # wraps around, exactly
 
     @cached_property
-    def copies(self) -> NDArray[np.bool_]:
+    def duplicates(self) -> NDArray[np.bool_]:
         """Documents (D,) that repeat an earlier one word for word; short ones may be alike by chance, and do not count.
 
         Earlier is by content alone: of equal documents it makes no difference which one stays.
@@ -92,8 +92,8 @@ class Documents:
         return repeated & (self.lengths >= LEAST_COPY)
 
     def distinct(self) -> Documents:
-        """Without copies: what tests and samples of documents may count."""
-        return self.take(~self.copies) if self.copies.any() else self
+        """Without duplicates: what tests and samples of documents may count."""
+        return self.take(~self.duplicates) if self.duplicates.any() else self
 
     def hashes(self, seed: int) -> Words:
         """One number per document, equal documents numbered apart."""
@@ -105,8 +105,9 @@ class Documents:
         half[np.argsort(self.hashes(seed), kind="stable")[::2]] = True
         return half
 
-    def split(self, share: float, seed: int) -> tuple[Documents, Documents]:
-        """Each token goes to the first part with chance `share`, on its own: two independent views of every document.
+    def split(self, proportion: float, seed: int) -> tuple[Documents, Documents]:
+        """Each token goes to the first part with probability `proportion`, on its own: two independent views of every
+        document.
 
         The rest of a fractional count goes to one of the two whole. What a document says decides alone, so equal ones
         are split alike, and a document has the same parts in every company.
@@ -114,15 +115,15 @@ class Documents:
         matrix = self.matrix
         owner = np.repeat(scramble(self.content, seed), np.diff(matrix.indptr))
         keys = scramble(owner ^ scramble(self.word_keys, seed)[matrix.indices], seed + 1)
-        chance = uniform(keys)
-        whole = np.floor(matrix.data)
-        first = np.where(chance < share, whole, 0.0)
-        many = whole > 1
-        first[many] = binom.ppf(chance[many], whole[many], share).clip(0, whole[many])
-        rest = matrix.data - whole
+        uniforms = uniform(keys)
+        tokens = np.floor(matrix.data)
+        first = np.where(uniforms < proportion, tokens, 0.0)
+        many = tokens > 1
+        first[many] = binom.ppf(uniforms[many], tokens[many], proportion).clip(0, tokens[many])
+        rest = matrix.data - tokens
         if rest.any():
             again = uniform(scramble(keys, seed + 2))
-            first += np.where(again < share, rest, 0.0)
+            first += np.where(again < proportion, rest, 0.0)
         return self._with(first), self._with(matrix.data - first)
 
     def _with(self, data: Floats) -> Documents:

@@ -11,8 +11,8 @@ columns of numbers is a matrix, whatever its words are; a few columns of numbers
 
 Rules: counts of the same document and word are added; a missing count is no count, and a row without document or word
 is left out (a `DataWarning` says how many); fractional counts are weights; negative and infinite ones are refused. A
-document without words stays, and gets the mean shares. Under known words (a fitted model) other words are left out with
-a `DataWarning`: a model knows nothing of a word that it has never seen.
+document without words stays, and gets the mean proportions. Under known words (a fitted model) other words are left out
+with a `DataWarning`: a model knows nothing of a word that it has never seen.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ ALIASES = {
     "text": (),  # only where it is said: a frame of texts has no column of words
 }
 PROSE_WORDS, ALL_DIFFERENT, LOOKED_AT = 4.0, 0.9, 1000
-"""Words per cell from which a column holds texts, the share of different ones that it then has, and cells looked at."""
+"""Words per cell from which a column holds texts, the proportion of different ones that it then has, and cells looked
+at."""
 Owner = Callable[[int], tuple[Any, ...]]
 """The document and the word of a count, by its place among the counts."""
 
@@ -62,8 +63,8 @@ def read_documents(data: Any, *, columns: Columns = None, words: Names | None = 
     `named` are words for the columns of a matrix or the ids of bags of words: a sequence, a mapping (id → word, or
     word → id as a vectorizer's vocabulary_ is), gensim's Dictionary, or a fitted vectorizer.
     """
-    found = _read(data, columns, None if named is None else word_list(named))
-    return found if words is None else match_words(found, words)
+    documents = _read(data, columns, None if named is None else word_list(named))
+    return documents if words is None else match_words(documents, words)
 
 
 def word_list(named: Any) -> Names:
@@ -249,8 +250,8 @@ def _read(data: Any, columns: Columns, named: Names | None) -> Documents:
         return _from_long(frame, roles)
     texts = _text_column(frame, roles)
     if texts is not None:
-        said = bool(columns and "document" in columns)
-        return _from_text_column(frame, texts, roles, said)
+        names_documents = bool(columns and "document" in columns)
+        return _from_text_column(frame, texts, roles, names_documents)
     if columns:
         lacking = next(role for role, name in roles.items() if name is None)
         raise DataError(f"the frame has no column for the {lacking} among {list(frame.columns)}; name it in columns=")
@@ -262,19 +263,19 @@ def _read(data: Any, columns: Columns, named: Names | None) -> Documents:
     return _from_matrix(sp.csr_array(wide.values), names, words)
 
 
-def _from_text_column(frame: Any, texts: str, roles: Roles, said: bool) -> Documents:
+def _from_text_column(frame: Any, texts: str, roles: Roles, names_documents: bool) -> Documents:
     """Texts of a column, a missing one without words, called by the column of documents or by their rows.
 
     A column of documents that nobody named may hold titles that occur twice: rows are numbered then.
     """
     parts = columns_by_role(frame, {"text": texts, "document": roles["document"]})
-    found = _from_texts(["" if text is None else str(text) for text in parts["text"].to_pylist()])
+    documents = _from_texts(["" if text is None else str(text) for text in parts["text"].to_pylist()])
     if "document" not in parts or roles["document"] == texts:
-        return found
+        return documents
     names = parts["document"].to_pylist()
-    if not said and (None in names or len(set(names)) < len(names)):
-        return found
-    return _from_matrix(found.matrix, objects(names), found.words)
+    if not names_documents and (None in names or len(set(names)) < len(names)):
+        return documents
+    return _from_matrix(documents.matrix, objects(names), documents.words)
 
 
 def _from_bags(bags: list[Any], named: Names | None) -> Documents:
@@ -462,11 +463,11 @@ def _named_by(*sides: tuple[GrowingNames, NDArray[np.int32]]) -> Owner:
 
 def _tidy(matrix: Any) -> sp.csr_array:
     """float64, duplicates added, no zeros, sorted; the caller's arrays stay as they are."""
-    kept = sp.csr_array(matrix, dtype=np.float64, copy=True)
-    kept.sum_duplicates()
-    kept.eliminate_zeros()
-    kept.sort_indices()
-    return kept
+    tidy = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    tidy.sum_duplicates()
+    tidy.eliminate_zeros()
+    tidy.sort_indices()
+    return tidy
 
 
 def _tell(number: int, rule: str) -> None:

@@ -1,17 +1,17 @@
-"""First topics from word pairs: one regularised, marginal-scaled spectrum, its corners, their words.
+"""First topics from word pairs: one regularised, marginal-scaled spectrum, its anchors, their words.
 
 Paper     Huang, Kakade, Kong & Valiant 2018, step 3(a) of Algorithm 1 with one decomposition for all words
-          (`core/spectral.py` says how it differs); corners as in `core/spectral.py`
+          (`core/spectral.py` says how it differs); anchors as in `core/spectral.py`
 Needs     documents with two tokens at least; for every topic a group of words nearly its own; K at most the rank
 Promises  with exact pair frequencies and one pure group of words per topic, the topics exactly
 Differs   the pair matrix is applied, never formed: two passes over the documents' cells for each of ARPACK's vectors;
           memberships are barycentric coordinates cut at zero, not the nearest point of the simplex: as good a start
-          for EM, at a hundredth of the time for forty topics; a share `BLEND` of the marginal is mixed in, since EM
+          for EM, at a hundredth of the time for forty topics; a weight `BLEND` of the marginal is mixed in, since EM
           cannot lift a probability from zero
 
 Symbols   paper   here          shape      meaning
           B_N/N   pairs         (M, M)     frequencies of word pairs inside documents
-          ρ̂       row_marginal  (M,)       shares of words
+          ρ̂       row_marginal  (M,)       frequencies of words
           D       topics        (M, K)     first topics
 """
 
@@ -29,7 +29,7 @@ from latentfit.topics.init.two_topics import two_topics, weight_from_triples
 from latentfit.topics.moments import WordPairs
 
 BLEND = 0.1
-"""Share of the words' marginal in every first topic."""
+"""Weight of the words' marginal in every initial topic."""
 
 
 def word_spectrum(pairs: WordPairs, rank: int, *, regularise: float = 1.0, tol: float = 0.0) -> ScaledSVD:
@@ -77,10 +77,10 @@ def first_topics(spectrum: ScaledSVD, n_topics: int) -> Floats:
     centres = weighted_centres(points, marginal, CENTRES * n_topics) if n_topics > 1 else points[:1]
     corners = np.column_stack([np.ones(len(centres)), centres])
     chosen = successive_projection(corners.T, n_topics)
-    inside = lifted @ np.linalg.pinv(corners[chosen])  # P(topic | word) where the corners are pure
+    inside = lifted @ np.linalg.pinv(corners[chosen])  # P(topic | word) where the anchors are pure
     joint = np.maximum(inside, 0.0) * marginal[:, None]
     sums = joint.sum(axis=0)
-    topics = np.tile(marginal[:, None], (1, n_topics))  # fewer corners than topics: the marginal fills the places
+    topics = np.tile(marginal[:, None], (1, n_topics))  # fewer anchors than topics: the marginal fills the places
     alive = np.flatnonzero(sums > 0)
     topics[:, alive] = (1 - BLEND) * joint[:, alive] / sums[alive] + BLEND * marginal[:, None]
     return np.asarray(topics / topics.sum(axis=0))

@@ -12,7 +12,7 @@ Differs   the corollary states its result without the last step, and pairs alone
 
 Symbols   paper    here         shape    meaning
           ρ, Δ     rho, delta   (M,)     marginal and separation (2), (4)
-          π_p      weight       —        chance of the topic whose words have Δ > 0
+          π_p      weight       —        probability of the topic whose words have Δ > 0
           p, q     topics       (2, M)
           —        lift         (M,)     x = Δ/ρ, between −√(π_p/π_q) and √(π_q/π_p)
 """
@@ -54,9 +54,9 @@ def weight_from_triples(counts: sp.csr_array, lift: Floats) -> float | None:
     once, squares, cubes = rows @ score, rows @ score**2, rows @ score**3
     pairs = once**2 - squares
     triples = once**3 - 3 * once * squares + 2 * cubes  # ordered triples of different tokens
-    share = n / n.sum()  # a document speaks by its length
-    second = float(share @ (pairs / (n * (n - 1))))
-    third = float(share @ (triples / (n * (n - 1) * (n - 2))))
+    length_weights = n / n.sum()  # a document speaks by its length
+    second = float(length_weights @ (pairs / (n * (n - 1))))
+    third = float(length_weights @ (triples / (n * (n - 1) * (n - 2))))
     if second <= 0:
         return None
     skewness = third / second**1.5
