@@ -116,7 +116,10 @@ def test_results_come_in_the_callers_kind_of_frame(frame: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
-    [({"level": 1.5}, "level must be a number between 0 and 1"), ({"n_draws": 1}, "n_draws must be an int >= 2, got 1")],
+    [
+        ({"level": 1.5}, "level must be a number between 0 and 1"),
+        ({"n_draws": 1}, "n_draws must be an int >= 2, got 1"),
+    ],
 )
 def test_intervals_that_cannot_be_get_one_sentence(model: LatentClass, asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
