@@ -221,7 +221,7 @@ def test_the_sizes_of_a_matrix_market_file_are_no_edge(tmp_path, kind, edge):
     ("text", "words"),
     [
         (f"{HEAD} pattern general\n5 4 1\n1 1\n", "a graph has as many rows as columns"),
-        ("%%MatrixMarket matrix array real\n2 2\n1\n", "no Matrix Market file of coordinates"),
+        ("%%MatrixMarket matrix array real\n2 2\n1\n", "not a Matrix Market file of coordinates"),
     ],
 )
 def test_matrices_that_are_no_graph_get_a_sentence(tmp_path, text, words):

@@ -135,7 +135,7 @@ def test_one_symbol_sequences_have_no_states():
         ({"smoothing": -1.0}, "smoothing must be a number >= 0 or 'auto', got -1.0"),
         ({"n_states": 0}, "n_states must be an int from 1 to 256 or None, got 0"),
         ({"n_states": 1000}, "n_states must be an int from 1 to 256 or None, got 1000"),
-        ({"engine": "dask"}, "engine='dask'"),
+        ({"engine": "dask"}, "engine of CategoricalHMM must be one of 'auto', 'memory', got 'dask'"),
         ({"columns": {"word": "x"}}, "roles are sequence, symbol"),
     ],
 )

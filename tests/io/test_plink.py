@@ -195,8 +195,8 @@ def test_absent_snps_other_strands_and_other_alleles_do_not_refuse_a_set(tmp_pat
     other |= {"allele_1": one[order].tolist(), "allele_2": two[order].tolist()}
     bed_reader.to_bed(tmp_path / "theirs.bed", theirs[:, order], properties=other)
     said = (
-        "of the 80 SNPs of the fit 5 are not in the data, 5 have other alleles and 10 have a strand that cannot be "
-        "told (A/T, C/G), all taken as missing; 20 were read from the other strand and 20 count the other allele"
+        "of the 80 SNPs of the fit 5 are not in the data, 5 have other alleles and 10 have an ambiguous strand "
+        "(A/T, C/G), all taken as missing; 20 were read from the other strand and 20 count the other allele"
     )
     with pytest.warns(DataWarning, match=re.escape(said)):
         found = model.transform(read_bed(tmp_path / "theirs.bed"))
@@ -221,6 +221,6 @@ def test_a_set_of_the_other_strand_gives_no_other_ancestry(tmp_path, strand):
     theirs = names | {"allele_1": shown(first), "allele_2": shown(second)}
     bed_reader.to_bed(tmp_path / "theirs.bed", counts[np.r_[40:80, 120:160]], properties=theirs)
     model = Admixture(2).fit(read_bed(tmp_path / "ours.bed"))
-    with pytest.warns(DataWarning, match="500 have a strand") if strand == "other" else nullcontext():
+    with pytest.warns(DataWarning, match="500 have an ambiguous strand") if strand == "other" else nullcontext():
         shares = model.transform(read_bed(tmp_path / "theirs.bed"))
     assert abs(shares[:40, 0].mean() - shares[40:, 0].mean()) > 0.75

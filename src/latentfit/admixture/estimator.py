@@ -104,11 +104,11 @@ class Admixture(TransformerMixin, LatentModel):
 
     Attributes
     ----------
-    ancestry_ : ndarray of shape (n_people, n_populations_)
+    ancestry_ : ndarray of shape (n_people, n_populations)
         Ancestry proportions, the largest population first; rows sum to one.
-    ancestry_se_ : ndarray of shape (n_people, n_populations_)
+    ancestry_se_ : ndarray of shape (n_people, n_populations)
         Standard errors of `ancestry_`, frequencies taken as known.
-    frequencies_ : ndarray of shape (n_snps, n_populations_)
+    frequencies_ : ndarray of shape (n_snps, n_populations)
         Frequency of the counted allele; NaN for a SNP without any call.
     n_populations_ : int
         Number of populations.
@@ -313,7 +313,7 @@ class Admixture(TransformerMixin, LatentModel):
 
     @cached_property
     def ancestry_se_(self) -> Floats:
-        """Standard errors of `ancestry_` from each person's own calls, ndarray of shape (n_people, n_populations_).
+        """Standard errors of `ancestry_` from each person's own calls, ndarray of shape (n_people, n_populations).
 
         Frequencies are taken as known. The errors are those of a maximum inside the simplex: rough where a proportion
         is near 0 or 1, and too small where SNPs are linked.
@@ -394,7 +394,7 @@ class Admixture(TransformerMixin, LatentModel):
 
         Returns
         -------
-        ndarray of shape (n_people, n_populations_)
+        ndarray of shape (n_people, n_populations)
             Rows sum to one; a person's result does not depend on the other people.
         """
         return self._project(X)[0]
@@ -422,7 +422,7 @@ class Admixture(TransformerMixin, LatentModel):
 
         Returns
         -------
-        ndarray of str of shape (n_populations_,)
+        ndarray of str of shape (n_populations,)
         """
         check_is_fitted(self)
         return np.array([f"population{k}" for k in range(self.n_populations_)], object)

@@ -89,15 +89,15 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
     Attributes
     ----------
-    fractions_ : ndarray of shape (n_samples, n_components_)
+    fractions_ : ndarray of shape (n_samples, n_components)
         Fractions of the parts; rows sum to one unless `constraint` says otherwise.
-    profiles_ : ndarray of shape (n_components_, n_used_features)
+    profiles_ : ndarray of shape (n_components, n_used_features)
         Values of the pure parts, for the features that were used (`features_`).
     features_ : tuple of length n_used_features
         Names of the features that were used.
-    weights_ : ndarray of shape (n_components_,)
+    weights_ : ndarray of shape (n_components,)
         Mean fractions; blind parts come heaviest first.
-    parts_ : ndarray of shape (n_components_,)
+    parts_ : ndarray of shape (n_components,)
         Names of the parts: those of the reference, or 0, 1, …
     samples_ : ndarray of shape (n_samples,)
         Names of the samples, or 1, 2, …
@@ -223,7 +223,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components_)
+        ndarray of shape (n_samples, n_components)
             `fractions_`.
         """
         return self.fit(X).fractions_
@@ -329,7 +329,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components_)
+        ndarray of shape (n_samples, n_components)
             A sample's result does not depend on the other samples.
         """
         check_is_fitted(self)
@@ -356,7 +356,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
         Returns
         -------
-        ndarray of str of shape (n_components_,)
+        ndarray of str of shape (n_components,)
         """
         check_is_fitted(self)
         return np.array([str(name) for name in self.parts_.tolist()], object)

@@ -212,7 +212,8 @@ def impute(
     numbers = cells["row"].to_numpy() + 1  # rows are named from 1, as in every result without ids
     results.table("cells", {"row": numbers, **{name: cells[name].combine_chunks() for name in cells.column_names[1:]}})
     summary = of_model(model, model_file, whole.num_rows, "impute", begin, n_filled=cells.num_rows)
-    facts = f"{number_of(cells.num_rows, 'gaps')} filled in {number_of(whole.num_rows, 'rows')}, {left:,} left"
+    filled, rows = number_of(cells.num_rows, "missing values"), number_of(whole.num_rows, "rows")
+    facts = f"{filled} filled in {rows}, {left:,} left"
     return conclude(summary, facts, results, json_=json_, strict=strict)
 
 

@@ -196,7 +196,7 @@ class TableModel(LatentModel):
 
         Returns
         -------
-        ndarray of shape (n_rows, n_components_)
+        ndarray of shape (n_rows, n_components)
         """
         return self._posterior(X)[0]
 

@@ -139,11 +139,11 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (n_components, n_features)
         What each switch adds to every feature, the most frequent switch first.
-    switch_probabilities_ : ndarray of shape (n_components_,)
+    switch_probabilities_ : ndarray of shape (n_components,)
         Proportion of rows in which each switch is on.
-    joint_probabilities_ : ndarray of shape (2 ** n_components_,)
+    joint_probabilities_ : ndarray of shape (2 ** n_components,)
         P(h) of every on/off vector; switch i is bit i of the position.
     noise_ : float
         Standard deviation of the noise; the geometric mean over features where they differ.
@@ -553,7 +553,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components_)
+        ndarray of shape (n_samples, n_components)
             P(switch on | row); a row's result does not depend on the other rows.
         """
         return self._posterior(X)[0]
@@ -568,7 +568,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
         Returns
         -------
-        ndarray of int of shape (n_samples, n_components_)
+        ndarray of int of shape (n_samples, n_components)
         """
         rows = self._rows(X)
         incomplete = np.isnan(rows).any(axis=1)
@@ -614,7 +614,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
 
         Parameters
         ----------
-        H : array-like of shape (n_samples, n_components_)
+        H : array-like of shape (n_samples, n_components)
             Switches (0 or 1) or probabilities.
 
         Returns
