@@ -148,7 +148,7 @@ def designated_root(pairs: PairCounts, n_classes: int, least_ratio: float = LEAS
 def one_order(root: Floats, pairs: PairCounts, counts: Floats, rng: np.random.Generator) -> Mixture:
     """Rotation (13) of a root with one order of classes for all: for crowds whose workers may mislead."""
     rotation = rotate_from_several(root, 4, rng)
-    return mixture_from_factor(rotation.factor, pairs.first, counts)
+    return mixture_from_factor(rotation.factor, pairs.column_offsets, counts)
 
 
 def global_robust(labels: Labels, settings: Settings) -> Initialisation:

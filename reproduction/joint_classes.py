@@ -124,7 +124,7 @@ def _others(data: Any, parts: list[Rows], left_out: tuple[str, ...]) -> dict[Key
     from sklearn.preprocessing import OneHotEncoder
 
     whole = read_table(data, group=False)
-    codes = np.where(whole.present, whole.codes, np.diff(whole.first)).astype(int)
+    codes = np.where(whole.present, whole.codes, np.diff(whole.column_offsets)).astype(int)
     target = codes[:, -1]
     inputs = {ONE_HOT: OneHotEncoder(sparse_output=False).fit_transform(codes[:, :-1]), AS_NUMBERS: codes[:, :-1]}
     train, valid, test = parts

@@ -56,9 +56,9 @@ def spa_naive(n_left: int, denoise: bool) -> Start:
     """Algorithm 1 with S₁ = the first `n_left` columns; classes that X̃ cannot give are filled from data rows."""
 
     def start(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
-        frequencies = pair_frequencies(count_table_pairs(table).dense(), table.first)
+        frequencies = pair_frequencies(count_table_pairs(table).dense(), table.column_offsets)
         split = naive_split(table.n_columns, n_left)
-        found = factor_spa(frequencies, table.first, n_components, split, denoise=denoise)
+        found = factor_spa(frequencies, table.column_offsets, n_components, split, denoise=denoise)
         return fill_classes(found.mixture, RowView(table), n_components, rng)
 
     return start
@@ -67,11 +67,11 @@ def spa_naive(n_left: int, denoise: bool) -> Start:
 def spa_searched(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
     """Denoised SPA on several random splits, the one whose factors make the pair counts likeliest."""
     counts = count_table_pairs(table).dense()
-    frequencies = pair_frequencies(counts, table.first)
+    frequencies = pair_frequencies(counts, table.column_offsets)
     tried = []
     for _ in range(SPLITS):
-        split = balanced_split(np.diff(table.first), rng)
-        found = factor_spa(frequencies, table.first, n_components, split).mixture
+        split = balanced_split(np.diff(table.column_offsets), rng)
+        found = factor_spa(frequencies, table.column_offsets, n_components, split).mixture
         tried.append(fill_classes(found, RowView(table), n_components, rng))
     return max(tried, key=lambda mixture: pair_log_likelihood(counts, mixture))
 
@@ -133,10 +133,10 @@ def latent_class(table: Table, n_components: int | None, seed: int) -> Mixture:
     cells = np.where(table.present, table.codes, np.nan)
     model = LatentClass(n_components, weight_type="frequency", random_state=seed, n_jobs=1)
     model.fit(cells, sample_weight=table.row_weight)
-    stacked = np.zeros((int(table.first[-1]), len(model.weights_)))
+    stacked = np.zeros((int(table.column_offsets[-1]), len(model.weights_)))
     for n, (profile, words) in enumerate(zip(model.profiles_, model.categories_, strict=True)):
-        stacked[table.first[n] + words.astype(np.intp)] = profile.T  # categories never seen keep their zero
-    return Mixture(model.weights_, stacked, table.first)
+        stacked[table.column_offsets[n] + words.astype(np.intp)] = profile.T  # categories never seen keep their zero
+    return Mixture(model.weights_, stacked, table.column_offsets)
 
 
 def conditional(table: Table, mixture: Mixture, column: int) -> Floats:
@@ -149,14 +149,14 @@ def conditional(table: Table, mixture: Mixture, column: int) -> Floats:
         posterior[begin : begin + len(part)] = part
 
     MemoryEngine(Table(hidden, table.columns), 1).rows(mixture, keep)
-    chance = posterior @ mixture.table[mixture.first[column] : mixture.first[column + 1]].T
+    chance = posterior @ mixture.table[mixture.column_offsets[column] : mixture.column_offsets[column + 1]].T
     return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
 
 def joint_tensor(mixture: Mixture) -> Floats:
     """The whole joint distribution, flattened: for a few small columns only."""
     product = mixture.weights[None, :]
-    for begin, end in zip(mixture.first[:-1], mixture.first[1:], strict=True):
+    for begin, end in zip(mixture.column_offsets[:-1], mixture.column_offsets[1:], strict=True):
         product = (product[:, None, :] * mixture.table[None, begin:end]).reshape(-1, mixture.n_classes)
     return np.asarray(product.sum(axis=1))
 

@@ -87,22 +87,22 @@ def solutions(table: Table, truth: Mixture, seed: int) -> list[tuple[str, str, M
 
 def draw_truth(rng: np.random.Generator) -> Mixture:
     """A model with drawn columns whose H is ε-separable: for every class f some normalised row is within ε of e_f."""
-    first = np.arange(0, N_COLUMNS * N_CATEGORIES + 1, N_CATEGORIES, dtype=np.int32)
+    offsets = np.arange(0, N_COLUMNS * N_CATEGORIES + 1, N_CATEGORIES, dtype=np.int32)
     weights = rng.dirichlet(np.ones(N_CLASSES))
     columns = rng.dirichlet(np.ones(N_CATEGORIES), size=(N_COLUMNS, N_CLASSES))
     table = np.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(-1, N_CLASSES)
-    anchors = rng.choice(np.arange(first[N_LEFT], first[-1]), N_CLASSES, replace=False)
+    anchors = rng.choice(np.arange(offsets[N_LEFT], offsets[-1]), N_CLASSES, replace=False)
     length = table[anchors].sum(axis=1)
     corner = np.eye(N_CLASSES)
     table[anchors] = length[:, None] * ((1 - EPSILON) * corner + EPSILON * table[anchors])
     for _ in range(100):
-        table = normalise_tables(table, first)
+        table = normalise_tables(table, offsets)
         far = distance_to_corners(table, weights, anchors) > EPSILON
         if not far.any():
             break
         off = np.where(corner > 0, 1.0, 0.8)
         table[anchors[far]] *= off[far]
-    return Mixture(weights, table, first)
+    return Mixture(weights, table, offsets)
 
 
 def distance_to_corners(table: Floats, weights: Floats, anchors: Floats) -> Floats:

@@ -27,7 +27,7 @@ def merged(mixture):
     """The truth with its last two classes made one."""
     weights = np.append(mixture.weights[:-2], mixture.weights[-2:].sum())
     last = mixture.table[:, -2:] @ (mixture.weights[-2:] / weights[-1])
-    return Mixture(weights, np.column_stack([mixture.table[:, :-2], last]), mixture.first)
+    return Mixture(weights, np.column_stack([mixture.table[:, :-2], last]), mixture.column_offsets)
 
 
 def certified(world, fitted, seed):

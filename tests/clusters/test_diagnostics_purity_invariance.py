@@ -24,7 +24,9 @@ def fitted(request):
     world = bernoulli_world(3, 3, 12, 400, separation=30, missing=request.param)
     codes = np.ascontiguousarray(world.table.codes[world.table.unique_index])
     table = Table(codes, world.table.columns)
-    init = Mixture(np.array([0.55, 0.45]), np.ascontiguousarray(world.mixture.table[:, :2]), world.mixture.first)
+    init = Mixture(
+        np.array([0.55, 0.45]), np.ascontiguousarray(world.mixture.table[:, :2]), world.mixture.column_offsets
+    )
     return table, em(table_steps(table, 2, 1.0, 1), init, max_iter=200, tol=1e-8).params
 
 
@@ -53,7 +55,9 @@ def test_the_order_of_rows_and_grouping_do_not_matter(fitted):
 
 def test_the_quick_question_has_the_answer_of_the_certificates(fitted):
     table, two = fitted
-    third = Mixture(np.append(0.8 * two.weights, 0.2), np.column_stack([two.table, two.table.mean(axis=1)]), two.first)
+    third = Mixture(
+        np.append(0.8 * two.weights, 0.2), np.column_stack([two.table, two.table.mean(axis=1)]), two.column_offsets
+    )
     three = em(table_steps(table, 3, 1.0, 1), third, max_iter=200, tol=1e-8).params
     answers = [
         (any_flagged(table, one, seed=seed), certify(table, one, seed=seed)) for one in (two, three) for seed in (0, 7)
@@ -110,8 +114,8 @@ def test_a_column_that_says_nothing_changes_nothing(fitted):
     noninformative = Column("silent", np.array([0, 1]))
     codes = np.column_stack([np.full(table.n_rows, 255, np.uint8), table.codes])
     wider = replace(table, codes=codes, columns=(noninformative, *table.columns))
-    first = np.arange(0, 2 * wider.n_columns + 1, 2, dtype=np.int32)
-    reported = Mixture(mixture.weights, np.vstack([np.full((2, 2), 0.5), mixture.table]), first)
+    offsets = np.arange(0, 2 * wider.n_columns + 1, 2, dtype=np.int32)
+    reported = Mixture(mixture.weights, np.vstack([np.full((2, 2), 0.5), mixture.table]), offsets)
     same(certify(table, mixture), certify(wider, reported))
 
 

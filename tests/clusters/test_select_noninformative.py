@@ -68,7 +68,7 @@ def test_noninformative_columns_have_no_influence_and_the_log_likelihood_is_that
     all_, _ = posterior_of(MemoryEngine(table, 1), restricted.mixture)
     some = table.without(noninformative)
     part = Mixture(
-        restricted.mixture.weights, restricted.mixture.table[np.repeat(restricted.informative, 2)], some.first
+        restricted.mixture.weights, restricted.mixture.table[np.repeat(restricted.informative, 2)], some.column_offsets
     )
     alone, _ = posterior_of(MemoryEngine(some, 1), part)
     assert np.allclose(all_, alone, atol=1e-10)
@@ -104,7 +104,7 @@ def test_tied_steps_raise_the_likelihood_and_end_where_the_informative_columns_a
     informative = np.arange(table.n_columns) < 30
     ones = rng.uniform(0.2, 0.8, size=(table.n_columns, 3))
     cells = np.stack([1 - ones, ones], axis=1).reshape(-1, 3)
-    init = Mixture(np.full(3, 1 / 3), cells, table.first)
+    init = Mixture(np.full(3, 1 / 3), cells, table.column_offsets)
     tied = table_steps(table, 3, smoothing, 1, tied=np.repeat(~informative, 2))
     whole = em(tied, init, max_iter=60, tol=0.0, accelerate=True)
     for before, after in pairwise(whole.path):

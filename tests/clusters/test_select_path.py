@@ -121,7 +121,7 @@ def test_the_gain_of_a_split_is_that_of_two_classes_on_the_rows_of_one(missing: 
         own = replace(
             table.take(proportion > MIN_PROPORTION), row_weight=(proportion * weight)[proportion > MIN_PROPORTION]
         )
-        alone = Mixture(np.ones(1), fit.mixture.table[:, [split.which]], table.first)
+        alone = Mixture(np.ones(1), fit.mixture.table[:, [split.which]], table.column_offsets)
         exact = (
             plain_steps(own, 2).e_step(split.halves).log_likelihood - plain_steps(own, 1).e_step(alone).log_likelihood
         )
@@ -133,9 +133,9 @@ def test_the_cheapest_merge_is_the_one_of_the_chain() -> None:
     table = bernoulli_mixture(300, 20, 4, separation=30, random_state=8).coded()
     sums = cluster_path(table, most=5, least=5).at(5).refined.sums
     counts, totals = sums.table + 1e-9, sums.totals + 1e-9
-    tried = list(single_merges(counts, totals, table.first, 3))
+    tried = list(single_merges(counts, totals, table.column_offsets, 3))
     assert len(tried) == 3
-    chain = merge_down(counts, totals, table.first, 4)
+    chain = merge_down(counts, totals, table.column_offsets, 4)
     assert all(np.allclose(np.sort(one), np.sort(other)) for one, other in zip(tried[0], chain, strict=True))
     assert all(totals_left.sum() == pytest.approx(totals.sum()) for _, totals_left in tried)
 

@@ -115,7 +115,7 @@ def test_halves_of_own_rows_are_those_of_two_classes_done_by_hand():
     residual = (np.array([0, 1, 1, 0]) - 0.3) / np.sqrt(0.21)
     np.testing.assert_allclose(own.residual[:, 0], residual, rtol=1e-5)
     assert own.residual[1, 2] == 0
-    mixture = halves.mixture(0, table_of(codes).first)
+    mixture = halves.mixture(0, table_of(codes).column_offsets)
     np.testing.assert_allclose(mixture.table[1::2, 1], halves.high[:, 0])
     np.testing.assert_allclose(mixture.table[0::2] + mixture.table[1::2], 1.0)
     assert mixture.weights.tolist() == pytest.approx([1 - p, p])
@@ -159,24 +159,26 @@ def test_a_split_is_put_in_place_of_its_class_and_the_largest_gain_comes_first()
 # ----------------------------------------------------------------- merges
 
 
-def worth(counts, total, first):
+def worth(counts, total, offsets):
     value = total * np.log(total)
-    for a, b in pairwise(first):
+    for a, b in pairwise(offsets):
         value += sum(n * np.log(n) for n in counts[a:b]) - counts[a:b].sum() * np.log(counts[a:b].sum())
     return value
 
 
 def test_single_merges_lose_least_first():
     rng = np.random.default_rng(2)
-    first = np.array([0, 2, 5], np.int32)
+    offsets = np.array([0, 2, 5], np.int32)
     counts, weights = rng.random((5, 4)) + 0.1, rng.random(4) + 1
     losses = {}
     for a in range(4):
         for b in range(a + 1, 4):
-            together = worth(counts[:, a] + counts[:, b], weights[a] + weights[b], first)
-            losses[a, b] = worth(counts[:, a], weights[a], first) + worth(counts[:, b], weights[b], first) - together
+            together = worth(counts[:, a] + counts[:, b], weights[a] + weights[b], offsets)
+            losses[a, b] = (
+                worth(counts[:, a], weights[a], offsets) + worth(counts[:, b], weights[b], offsets) - together
+            )
     order = sorted(losses, key=lambda pair: losses[pair])
-    found = list(single_merges(counts, weights, first, 3))
+    found = list(single_merges(counts, weights, offsets, 3))
     assert len(found) == 3
     for (a, b), (merged, totals) in zip(order, found, strict=False):
         left = [n for n in range(4) if n != b]
@@ -189,14 +191,14 @@ def test_single_merges_lose_least_first():
 
 def test_few_numbers_at_a_time_merge_the_same(monkeypatch):
     rng = np.random.default_rng(3)
-    first = np.array([0, 2, 4], np.int32)
+    offsets = np.array([0, 2, 4], np.int32)
     counts, weights = rng.random((4, 7)), rng.random(7)
-    want = merge_down(counts, weights, first, 3)
+    want = merge_down(counts, weights, offsets, 3)
     for chunk in (1, 9, 30):
         monkeypatch.setattr(merging, "CHUNK", chunk)
-        for one, other in zip(merge_down(counts, weights, first, 3), want, strict=True):
+        for one, other in zip(merge_down(counts, weights, offsets, 3), want, strict=True):
             np.testing.assert_array_equal(one, other)
-    same = merge_down(counts, weights, first, 7)
+    same = merge_down(counts, weights, offsets, 7)
     np.testing.assert_array_equal(same[0], counts)
     np.testing.assert_array_equal(same[1], weights)
 
@@ -705,7 +707,7 @@ def test_a_challenger_that_comes_near_is_finished_and_kept_if_it_is_better(monke
 
 def test_where_the_starts_of_a_number_come_from(monkeypatch):
     made = bare_walk()
-    made.rows = SimpleNamespace(first=np.array([0, 2, 10]))
+    made.rows = SimpleNamespace(column_offsets=np.array([0, 2, 10]))
     made.sample, made.rng = SimpleNamespace(view=None), None
     made.__dict__["_chain"] = {2: "chain"}
     monkeypatch.setattr(walk, "spectral_clusters", lambda view, number, rng: number)

@@ -22,7 +22,7 @@ def one_pass(n_classes):
     rng = np.random.default_rng(n_classes)
     per_row = rng.integers(0, 9, 3000)
     offsets = np.concatenate([[0], np.cumsum(per_row)]).astype(np.int64)
-    cells = kernels.RaggedCells(offsets, rng.integers(0, 40, offsets[-1]).astype(np.int32))
+    cells = kernels.CsrRows(offsets, rng.integers(0, 40, offsets[-1]).astype(np.int32))
     log_weights = np.log(rng.dirichlet(np.ones(n_classes)))
     log_table = np.log(rng.dirichlet(np.ones(n_classes), size=40))
     calls = rng.integers(0, 4, (600, 37)).astype(np.uint8)
@@ -31,7 +31,7 @@ def one_pass(n_classes):
     groups = kernels.PackedColumns(sizes, sizes + np.int32(1), np.array([0, 2, 3, 5], np.int32))
     packed = rng.integers(0, [12, 3, 15], (3000, 3)).astype(np.uint8)
     dense = kernels.DenseCodes(packed, np.array([0, 12, 15, 30], np.int32), groups)
-    chains = Chains(np.minimum(cells.cells, 25) - np.int32(1), offsets, 25)
+    chains = Chains(np.minimum(cells.indices, 25) - np.int32(1), offsets, 25)
     chain = (rng.dirichlet(np.ones(n_classes)), rng.dirichlet(np.ones(n_classes), n_classes))
     chain = (*chain, rng.dirichlet(np.ones(25), n_classes))
     return [

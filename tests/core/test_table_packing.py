@@ -44,17 +44,21 @@ def test_packing_changes_no_sum(kind: str, missing_columns: float) -> None:
 
 def test_a_state_stands_for_the_cells_of_its_rows() -> None:
     table = made(SIZES["mixed"], 0.3, n_rows=50)
-    packing = plan_packing(4_000, table.first, has_missing(table.codes, np.diff(table.first)))
+    packing = plan_packing(4_000, table.column_offsets, has_missing(table.codes, np.diff(table.column_offsets)))
     assert packing is not None
-    cells = DenseCodes(packing.pack(table.codes), packing.first, packing.columns)
-    log_table = np.arange(float(table.first[-1]))[:, None]  # one class: a row's logarithm is the sum of its cells'
-    present = table.codes < np.diff(table.first)
-    want = np.where(present, table.first[:-1] + table.codes, 0).sum(axis=1)
+    cells = DenseCodes(packing.pack(table.codes), packing.column_offsets, packing.columns)
+    log_table = np.arange(float(table.column_offsets[-1]))[
+        :, None
+    ]  # one class: a row's logarithm is the sum of its cells'
+    present = table.codes < np.diff(table.column_offsets)
+    want = np.where(present, table.column_offsets[:-1] + table.codes, 0).sum(axis=1)
     for at in (cells, pickle.loads(pickle.dumps(cells))):
         assert np.array_equal(mixture_rows(at, np.zeros(1), log_table)[1], want)
     _, totals, sums = mixture_sums(cells, np.zeros(1), log_table)
     assert totals[0] == 50
-    assert np.array_equal(sums[:, 0], np.bincount((table.first[:-1] + table.codes)[present], minlength=len(log_table)))
+    assert np.array_equal(
+        sums[:, 0], np.bincount((table.column_offsets[:-1] + table.codes)[present], minlength=len(log_table))
+    )
 
 
 def test_few_rows_are_not_packed_far() -> None:

@@ -34,8 +34,8 @@ def exact_pairs(A: Floats, weights: Floats, missing: tuple[tuple[int, int], ...]
                 row, column = m * n_classes, j * n_classes
                 counts = np.rint(block * EXACT_ROWS).astype(np.int64)
                 gram[row : row + n_classes, column : column + n_classes] = counts
-    first = np.arange(0, n_workers * n_classes + 1, n_classes, dtype=np.int32)
-    return PairCounts(sp.csr_array(gram), first)
+    offsets = np.arange(0, n_workers * n_classes + 1, n_classes, dtype=np.int32)
+    return PairCounts(sp.csr_array(gram), offsets)
 
 
 def draw_labels(

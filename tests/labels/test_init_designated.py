@@ -47,9 +47,9 @@ def exact(seed: int, n_workers: int, density: float) -> tuple[PairCounts, np.nda
     times = np.triu(rng.integers(1, 5, (n_workers, n_workers)))
     times = (times + times.T) * (observed | np.eye(n_workers, dtype=bool))
     gram = (counts * times[:, None, :, None]).reshape(n_workers * K, n_workers * K)
-    first = np.arange(0, n_workers * K + 1, K, dtype=np.int32)
+    offsets = np.arange(0, n_workers * K + 1, K, dtype=np.int32)
     X = counts.reshape(n_workers * K, n_workers * K) / 1000
-    return PairCounts(sp.csr_array(gram), first), X, observed
+    return PairCounts(sp.csr_array(gram), offsets), X, observed
 
 
 def observed_blocks(pairs: PairCounts) -> tuple[dict, dict]:
@@ -87,7 +87,7 @@ def brute_choice(S: dict, sound: dict, n_workers: int, m: int, n: int) -> tuple[
 
 def twin(pairs: PairCounts, project: bool) -> tuple[np.ndarray, np.ndarray]:
     S, R = observed_blocks(pairs)
-    M, K = pairs.n_columns, int(pairs.first[1])
+    M, K = pairs.n_columns, int(pairs.column_offsets[1])
     values = {key: np.linalg.svd(block, compute_uv=False) for key, block in R.items()}
     sound = {key: v[-1] >= LEAST_RATIO * v[0] for key, v in values.items()}
     X, known = np.zeros((M * K, M * K)), np.zeros((M, M), bool)

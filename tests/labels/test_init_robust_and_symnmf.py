@@ -120,7 +120,9 @@ def test_exact_co_occurrences_give_the_missing_blocks_and_the_model_back(seed):
     rotation = rotate_nonnegative(root, alpha="constant", max_iter=20_000, tol=1e-14)
     order = match_classes(true_root.T @ rotation.factor)
     np.testing.assert_allclose(rotation.factor[:, order], true_root, atol=1e-6)
-    found = align_to_labels(mixture_from_factor(rotation.factor, votes.first, np.ones(8)), np.ones(8, np.int64))
+    found = align_to_labels(
+        mixture_from_factor(rotation.factor, votes.column_offsets, np.ones(8)), np.ones(8, np.int64)
+    )
     np.testing.assert_allclose(found.weights, prior, atol=1e-2)
     np.testing.assert_allclose(unstack_confusions(found), confusions, atol=1e-2)
 

@@ -288,21 +288,21 @@ def test_sweeps_are_counted_and_end_at_the_limit(monkeypatch):
 
 
 def test_a_factor_becomes_confusions_and_the_mean_prior():
-    first = np.array([0, 2, 4], np.int32)
+    offsets = np.array([0, 2, 4], np.int32)
     A = np.array([[0.9, 0.3], [0.1, 0.7], [0.6, 0.2], [0.4, 0.8]])
     prior = np.array([0.36, 0.64])
-    found = symnmf.mixture_from_factor(A * np.sqrt(prior), first, np.array([3.0, 1.0]))
+    found = symnmf.mixture_from_factor(A * np.sqrt(prior), offsets, np.array([3.0, 1.0]))
     np.testing.assert_allclose(found.table, A)
     np.testing.assert_allclose(found.weights, prior)
     mixed = np.vstack([A[:2] * np.sqrt(prior), A[2:] * np.sqrt(prior[::-1])])
     mean = np.array([(3 * 0.6 + 0.8) / 4, (3 * 0.8 + 0.6) / 4]) ** 2  # three quarters of the say, and one
     np.testing.assert_allclose(
-        symnmf.mixture_from_factor(mixed, first, np.array([3.0, 1.0])).weights, mean / mean.sum()
+        symnmf.mixture_from_factor(mixed, offsets, np.array([3.0, 1.0])).weights, mean / mean.sum()
     )
-    zero = symnmf.mixture_from_factor(np.zeros((4, 2)), first, np.zeros(2))
+    zero = symnmf.mixture_from_factor(np.zeros((4, 2)), offsets, np.zeros(2))
     np.testing.assert_allclose(zero.weights, 0.5)
     np.testing.assert_allclose(zero.table, 0.5)
-    thin = symnmf.mixture_from_factor(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]), first, np.ones(2))
+    thin = symnmf.mixture_from_factor(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]), offsets, np.ones(2))
     np.testing.assert_allclose(thin.table[:2], np.array([[1.0, 1e-3], [1e-3, 1.0]]) / 1.001)
 
 

@@ -51,9 +51,9 @@ JOINT_ROWS = {"CNMF-SPA", "CNMF-SPA-EM", "CTD", "CTD-EM"}
 
 
 def small_mixture(rng, sizes=(2, 3, 4), n_classes=3):
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     table = np.concatenate([rng.dirichlet(np.ones(size), n_classes).T for size in sizes])
-    return Mixture(rng.dirichlet(np.ones(n_classes)), table, first)
+    return Mixture(rng.dirichlet(np.ones(n_classes)), table, offsets)
 
 
 def data_file(name):
@@ -117,11 +117,11 @@ def test_every_row_of_table_1_is_there_once_per_variant():
 @pytest.mark.parametrize("seed", range(5))
 def test_the_drawn_model_is_epsilon_separable_on_the_second_half(seed):
     truth = draw_truth(np.random.default_rng(seed))
-    right = truth.table[truth.first[N_LEFT] :] * truth.weights
+    right = truth.table[truth.column_offsets[N_LEFT] :] * truth.weights
     right /= right.sum(axis=1, keepdims=True)
     distance = np.linalg.norm(right[:, None, :] - np.eye(truth.n_classes), axis=2)
     assert distance.min(axis=0).max() <= EPSILON + 1e-12
-    np.testing.assert_allclose(np.add.reduceat(truth.table, truth.first[:-1], axis=0), 1)
+    np.testing.assert_allclose(np.add.reduceat(truth.table, truth.column_offsets[:-1], axis=0), 1)
 
 
 def test_drawn_rows_follow_the_model_and_half_their_cells_are_hidden():
@@ -151,10 +151,10 @@ def test_errors_are_those_of_the_definitions():
     assert relative_error(other, truth) == pytest.approx(
         np.linalg.norm(joint_tensor(other) - loops.ravel()) / np.linalg.norm(loops)
     )
-    turned = Mixture(truth.weights[[2, 0, 1]], truth.table[:, [2, 0, 1]], truth.first)
+    turned = Mixture(truth.weights[[2, 0, 1]], truth.table[:, [2, 0, 1]], truth.column_offsets)
     assert relative_error(turned, truth) == pytest.approx(0, abs=1e-12)
     assert factor_error(turned, truth) == pytest.approx(0, abs=1e-12)
-    moved = Mixture(truth.weights, truth.table + np.r_[0.1, -0.1, np.zeros(7)][:, None], truth.first)
+    moved = Mixture(truth.weights, truth.table + np.r_[0.1, -0.1, np.zeros(7)][:, None], truth.column_offsets)
     assert factor_error(moved, truth) == pytest.approx(3 * 0.02 / (3 * 3))
 
 

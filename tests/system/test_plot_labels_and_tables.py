@@ -85,7 +85,7 @@ def test_classes(classes):
         column, _, word = text.get_text().partition(" = ")
         n = [str(one.name) for one in classes._columns].index(column)
         at = [str(value) for value in classes._columns[n].categories.tolist()].index(word)
-        np.testing.assert_array_equal(row, table[classes.joint_.mixture.first[n] + at])
+        np.testing.assert_array_equal(row, table[classes.joint_.mixture.column_offsets[n] + at])
     bars = plot_information(classes)
     names = [text.get_text() for text in bars.get_yticklabels()]
     assert names[-1] == "coin"

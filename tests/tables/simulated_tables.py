@@ -25,8 +25,8 @@ class Case:
 
 
 def stack(weights, tables):
-    first = np.concatenate([[0], np.cumsum([t.shape[1] for t in tables])]).astype(np.int32)
-    return Mixture(np.asarray(weights, float), np.concatenate([t.T for t in tables]), first)
+    offsets = np.concatenate([[0], np.cumsum([t.shape[1] for t in tables])]).astype(np.int32)
+    return Mixture(np.asarray(weights, float), np.concatenate([t.T for t in tables]), offsets)
 
 
 def draw(rng, weights, tables, n, missing=0.0):

@@ -39,18 +39,18 @@ def world(rng, F, n, sizes, missing=0.0, never=0.0, smoothing=0.0):
 
     A category `never` shows in a class with so much probability, unless it is the column's last one there.
     """
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     tables = np.concatenate([rng.dirichlet(np.ones(s), size=F).T for s in sizes])
     if never:
         zero = rng.random(tables.shape) < never
-        zero[first[1:] - 1] = False
-        tables = normalise_tables(np.where(zero, 0.0, tables), first)
-    truth = Mixture(rng.dirichlet(np.full(F, 10.0)), tables, first)
+        zero[offsets[1:] - 1] = False
+        tables = normalise_tables(np.where(zero, 0.0, tables), offsets)
+    truth = Mixture(rng.dirichlet(np.full(F, 10.0)), tables, offsets)
     codes = np.zeros((n, len(sizes)), np.uint8)
     codes[rng.random(codes.shape) < missing] = 255
     columns = tuple(Column(f"c{i}", np.arange(s)) for i, s in enumerate(sizes))
     table = draw_table(Table(codes, columns), truth, rng)
-    init = replace(truth, table=normalise_tables(truth.table + 1e-4, first))
+    init = replace(truth, table=normalise_tables(truth.table + 1e-4, offsets))
     fitted = em(table_steps(table, F, smoothing, 1), init, max_iter=2000, tol=1e-9, accelerate=True).params
     return World(truth, align_classes(fitted, truth), table)
 
@@ -108,7 +108,7 @@ def test_what_a_class_always_shows_may_be_certain_and_what_it_never_shows_imposs
     codes = np.repeat(np.array([[0, 0, 0, 0], [1, 1, 1, 1]], np.uint8), 200, axis=0)
     codes[:200:4, 0] = 1  # one column of the first class varies
     table = Table(codes, tuple(Column(f"c{n}", np.arange(2)) for n in range(4)))
-    init = Mixture(np.full(2, 0.5), np.tile([[0.8, 0.2], [0.2, 0.8]], (4, 1)), table.first)
+    init = Mixture(np.full(2, 0.5), np.tile([[0.8, 0.2], [0.2, 0.8]], (4, 1)), table.column_offsets)
     fitted = em(table_steps(table, 2, smoothing, 1), init, max_iter=500, tol=1e-12, accelerate=True).params
     found = bootstrap_mixture(table, fitted, n_draws=5, smoothing=smoothing)
     sure = np.ones((8, 2), bool)
@@ -152,7 +152,7 @@ def too_few(seed, n, N):
     rng = np.random.default_rng([seed, 9])
     made = world(rng, 3, n, rng.choice((2, 3, 4), N))
     init = made.truth.permuted(np.array([0, 1]))
-    init = Mixture(init.weights / init.weights.sum(), init.table, init.first)
+    init = Mixture(init.weights / init.weights.sum(), init.table, init.column_offsets)
     steps = table_steps(made.table, 2, 0.0, 1)
     return em(steps, init, max_iter=1000, tol=1e-8, accelerate=True).params, made.table
 

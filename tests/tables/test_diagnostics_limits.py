@@ -25,7 +25,7 @@ def reported(examiner, words):
     return any(words in sentence for _, sentence in examiner.found)
 
 
-def first_of(*sizes):
+def offsets_of(*sizes):
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
 
 
@@ -38,7 +38,7 @@ def table_of(codes, sizes=None, **kwargs):
 def mixture_of(weights, sizes=(2, 2, 2), seed=0):
     rng = np.random.default_rng(seed)
     cells = np.concatenate([rng.dirichlet(np.ones(s), len(weights)).T for s in sizes])
-    return Mixture(np.array(weights, float), cells, first_of(*sizes))
+    return Mixture(np.array(weights, float), cells, offsets_of(*sizes))
 
 
 # ------------------------------------------------------------------- theorems
@@ -51,7 +51,7 @@ def test_theorem_2_asks_for_the_more_demanding_number_of_columns():
     for lightest in (0.5, 0.375):
         w = np.array([1 - lightest, lightest])
         A = np.array([[0.3, 0.7], [0.7, 0.3]] * N)
-        found = theorems.theorem_2(Mixture(w, A, first_of(*[2] * N)), S, p)
+        found = theorems.theorem_2(Mixture(w, A, offsets_of(*[2] * N)), S, p)
         D1 = p * sum(0.7 * log(0.7 / 0.3) + 0.3 * log(0.3 / 0.7) for _ in range(N)) / N
         D2 = 2 / N * log(lightest / (1 - lightest))
         D = (D1 + D2) / 2
@@ -67,7 +67,7 @@ def test_theorem_2_asks_for_the_more_demanding_number_of_columns():
 )
 def test_theorem_2_asks_for_clearer_classes_where_a_frequency_or_a_class_is_rare(lightest, asked):
     A = np.array([[0.3, 0.7], [0.7, 0.3]] * 4)
-    mixture = Mixture(np.array([1 - lightest, lightest]), A, first_of(*[2] * 4))
+    mixture = Mixture(np.array([1 - lightest, lightest]), A, offsets_of(*[2] * 4))
     assert theorems.theorem_2(mixture, 500.0, 0.8)["asked_D"] == pytest.approx(asked)
 
 
@@ -83,8 +83,8 @@ def test_the_widest_columns_carry_rank(sizes, F, left):
 @pytest.mark.parametrize("weight", [None, np.array([1.0, 2.5, 0.5, 4.0])])
 def test_rows_are_counted_where_two_models_put_them(weight):
     table = table_of([[0, 0], [0, 0], [1, 1], [0, 1]], row_weight=weight)
-    by_first = Mixture(np.full(2, 0.5), np.array([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]), first_of(2, 2))
-    by_second = Mixture(np.full(2, 0.5), np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.9], [0.9, 0.1]]), first_of(2, 2))
+    by_first = Mixture(np.full(2, 0.5), np.array([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]), offsets_of(2, 2))
+    by_second = Mixture(np.full(2, 0.5), np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.9], [0.9, 0.1]]), offsets_of(2, 2))
     w = np.ones(4) if weight is None else weight
     found = table_classes.crossed_classes(table, by_first, by_second)
     np.testing.assert_array_equal(found, [[w[3], w[0] + w[1]], [w[2], 0.0]])
@@ -92,7 +92,7 @@ def test_rows_are_counted_where_two_models_put_them(weight):
 
 def test_odd_ends_of_the_theorems():
     assert theorems.noise_bound(0.0, 0.5)["phi"] == pytest.approx(sqrt(2) * (1 + sqrt(log(40))) / 0.5)
-    assert theorems.smallest_frequency(np.full((3, 3), 0.2), first_of(3)) == 0
+    assert theorems.smallest_frequency(np.full((3, 3), 0.2), offsets_of(3)) == 0
     one = theorems.theorem_2(mixture_of([1.0]), 100.0, 1.0)
     assert one["D"] is None
     assert one["asked_columns"] is None
@@ -108,12 +108,12 @@ def test_odd_ends_of_the_theorems():
 
 
 def test_rows_needed_are_ten_per_effective_category():
-    counts, first = np.array([30.0, 30.0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0]), first_of(2, 8, 2)
-    found = tables.rows_needed(counts, np.array([60.0, 8.0, 0.0]), first)
+    counts, offsets = np.array([30.0, 30.0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0]), offsets_of(2, 8, 2)
+    found = tables.rows_needed(counts, np.array([60.0, 8.0, 0.0]), offsets)
     assert found == pytest.approx([50, 80, 50])
     skew = np.array([0.7, 0.2, 0.1])
     e = np.exp(-sum(p * log(p) for p in skew)) * 10
-    assert tables.rows_needed(np.repeat(skew, 8), np.array([8.0]), first_of(24))[0] == pytest.approx(8 * e)
+    assert tables.rows_needed(np.repeat(skew, 8), np.array([8.0]), offsets_of(24))[0] == pytest.approx(8 * e)
 
 
 def sizes_examined(n, weights, missing_cells=(), columns=4, weight=None):
@@ -170,11 +170,11 @@ def test_a_quarter_of_the_columns_may_be_thin():
 
 
 def evidence_of(n_columns, co_observed=None):
-    first = first_of(*[2] * n_columns)
+    offsets = offsets_of(*[2] * n_columns)
     counts = np.full((2 * n_columns, 2 * n_columns), 100.0)
     if co_observed is not None:
         counts = np.kron(np.asarray(co_observed, float), np.full((2, 2), 0.25))
-    return CellPairs(counts, first, np.arange(n_columns), 400.0)
+    return CellPairs(counts, offsets, np.arange(n_columns), 400.0)
 
 
 def test_three_columns_depend_on_others(monkeypatch):
@@ -183,7 +183,7 @@ def test_three_columns_depend_on_others(monkeypatch):
         ([2.4e-4] * 3 + [2.6e-4], 3),
         ([2.4e-4] * 2 + [2.6e-4] * 2, 2),
     ):  # 1e-3 over four columns
-        monkeypatch.setattr(tables, "dependence_p_values", lambda counts, first, c=probabilities: np.array(c))
+        monkeypatch.setattr(tables, "dependence_p_values", lambda counts, offsets, c=probabilities: np.array(c))
         for mixture in (two, mixture_of([1.0], [2] * 4)):
             examiner = Examiner()
             found = tables._examine_columns(examiner, table, mixture, evidence_of(4))
@@ -246,7 +246,7 @@ def test_dependence_left_inside_classes_is_reported_above_two_tenths(monkeypatch
         values = np.zeros((3, 3))
         values[0, 2] = values[2, 0] = worst
         monkeypatch.setattr(
-            tables, "residual_dependence", lambda counts, expected, first, level, v=values: levels.append(level) or v
+            tables, "residual_dependence", lambda counts, expected, offsets, level, v=values: levels.append(level) or v
         )
         monkeypatch.setattr(tables, "expected_pairs", lambda evidence, mixture: evidence.counts)
         examiner = Examiner()
@@ -261,7 +261,7 @@ def test_p_values_of_a_column_are_the_smaller_of_sum_and_largest(monkeypatch):
     mean, variance = np.full((3, 3), 1.0), np.full((3, 3), 2.0)
     for part in (mean, variance):
         np.fill_diagonal(part, 0)
-    monkeypatch.setattr(table_pairs, "pearson_blocks", lambda counts, first: (statistic, mean, variance))
+    monkeypatch.setattr(table_pairs, "pearson_blocks", lambda counts, offsets: (statistic, mean, variance))
 
     def tail(value, mean, variance):
         return gamma.sf(value, mean**2 / variance, scale=variance / mean)
@@ -272,7 +272,7 @@ def test_p_values_of_a_column_are_the_smaller_of_sum_and_largest(monkeypatch):
         largest = max(statistic[n, j] for j in range(3) if j != n)
         single = 2 * tail(largest, 1.0, 2.0) if largest > 1 + 2 * sqrt(2) else 1.0
         expected.append(min(2 * min(total, single), 1.0))
-    np.testing.assert_allclose(table_pairs.dependence_p_values(None, first_of(2, 2, 2)), expected, rtol=1e-9)
+    np.testing.assert_allclose(table_pairs.dependence_p_values(None, offsets_of(2, 2, 2)), expected, rtol=1e-9)
 
 
 def test_too_wide_columns_are_left_out_in_the_order_of_their_names(monkeypatch):
@@ -391,9 +391,11 @@ def test_long_tables_are_asked_on_a_sample_first(monkeypatch):
 
 def test_rows_crossed_by_two_models():
     table = table_of([[0, 0], [0, 1], [1, 1]], row_weight=np.array([2.0, 3.0, 5.0]))
-    by_first = Mixture(np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]), first_of(2, 2))
+    by_first = Mixture(
+        np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]), offsets_of(2, 2)
+    )
     by_second = Mixture(
-        np.array([0.5, 0.5]), np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.9], [0.9, 0.1]]), first_of(2, 2)
+        np.array([0.5, 0.5]), np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.9], [0.9, 0.1]]), offsets_of(2, 2)
     )
     assert table_classes.crossed_classes(table, by_first, by_second).tolist() == [[3, 2], [5, 0]]
 
@@ -477,7 +479,7 @@ def test_the_ratio_test_counts_what_is_as_large(monkeypatch):
 
 def test_drawn_tables_keep_missing_values_and_weights():
     m = Mixture(
-        np.array([0.3, 0.7]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]), first_of(2, 3)
+        np.array([0.3, 0.7]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]), offsets_of(2, 3)
     )
     table = table_of([[0, 0], [255, 1], [0, 255]], [2, 3], row_weight=np.array([500.0, 20.0, 30.0]))
     found = bootstrap.draw_table(table, m, np.random.default_rng(0))
@@ -507,9 +509,9 @@ def test_the_ratio_is_twice_the_gain_and_never_below_zero(monkeypatch):
 
 def test_bootstrap_intervals_by_the_spread_of_refits(monkeypatch):
     """Draws of ± .1 around the fit; no profile rests on more rows than its class has."""
-    m = Mixture(np.array([0.6, 0.4]), np.array([[0.5, 0.3], [0.5, 0.7]]), first_of(2))
+    m = Mixture(np.array([0.6, 0.4]), np.array([[0.5, 0.3], [0.5, 0.7]]), offsets_of(2))
     moved = iter(
-        Mixture(m.weights + np.array([s, -s]), m.table + np.array([[s, s], [-s, -s]]), m.first)
+        Mixture(m.weights + np.array([s, -s]), m.table + np.array([[s, s], [-s, -s]]), m.column_offsets)
         for s in (0.1, -0.1, 0.1, -0.1)
     )
     monkeypatch.setattr(bootstrap, "_refitted", lambda *args: next(moved))

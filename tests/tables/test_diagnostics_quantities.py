@@ -33,9 +33,9 @@ from latentfit.tables.diagnostics.verdict import examine_table
 def drawn(F, sizes, seed=0):
     """A mixture, and 400 rows of it with a tenth of the cells missing."""
     rng = np.random.default_rng([F, seed])
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     tables = np.concatenate([rng.dirichlet(np.full(s, 3.0), size=F).T for s in sizes])
-    mixture = Mixture(rng.dirichlet(np.full(F, 5.0)), tables, first)
+    mixture = Mixture(rng.dirichlet(np.full(F, 5.0)), tables, offsets)
     codes = np.zeros((400, len(sizes)), np.uint8)
     codes[rng.random(codes.shape) < 0.1] = 255
     table = Table(codes, tuple(Column(n, np.arange(s)) for n, s in enumerate(sizes)))
@@ -86,11 +86,12 @@ def test_theorem_1(F, sizes, left):
     """Proposition 1, Theorem 1 and its proof: (3), (4), (17), (19), (20), Definition 1 up to ε."""
     m, table = drawn(F, sizes)
     N, S, p, delta, I, M = len(sizes), 400.0, 0.9, 0.05, max(sizes), len(left)
-    first, A, lam = m.first, m.profiles(), m.weights
+    offsets, A, lam = m.column_offsets, m.profiles(), m.weights
     counts = count_table_pairs(table).dense()
     eta = min(
-        sum(counts[first[i] : first[i + 1], c]) / counts[first[i] : first[i + 1], first[j] : first[j + 1]].sum()
-        for i in range(N) for j in range(N) if i != j for c in range(first[j], first[j + 1])
+        sum(counts[offsets[i] : offsets[i + 1], c])
+        / counts[offsets[i] : offsets[i + 1], offsets[j] : offsets[j + 1]].sum()
+        for i in range(N) for j in range(N) if i != j for c in range(offsets[j], offsets[j + 1])
     )  # fmt: skip
     W = np.array([A[n][:, i] for n in sorted(left) for i in range(sizes[n])])
     s = np.linalg.svd(W, compute_uv=False)
@@ -109,7 +110,7 @@ def test_theorem_1(F, sizes, left):
         "asked_columns_constant_1": M + eps ** (-2 * (F - 1)) / (mean_I * F) * log(F / delta),
         "promised_error": sqrt(F) * (s[0] * achieved + 2 * M * sqrt(I) * phi / eta) * (1 + 80 * kappa**2),
     }  # fmt: skip
-    found = theorems.theorem_1(m, pair_frequencies(counts, first), S, p)
+    found = theorems.theorem_1(m, pair_frequencies(counts, offsets), S, p)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-8, err_msg=name)
@@ -143,7 +144,7 @@ def test_initialisation_in_basin():
     shifted = m.table.copy()
     shifted[0, 1] += 0.03
     shifted[1, 1] -= 0.03
-    init = Mixture(m.weights + np.array([0.02, -0.02, 0.0]), shifted, m.first).permuted(np.array([2, 0, 1]))
+    init = Mixture(m.weights + np.array([0.02, -0.02, 0.0]), shifted, m.column_offsets).permuted(np.array([2, 0, 1]))
     found = theorems.init_in_basin(init, m, {"delta_1": 0.04, "delta_2": 0.01})
     assert found == pytest.approx({"profile_error": 0.03, "weight_error": 0.02, "inside": 0.0})
     assert theorems.init_in_basin(init, m, {"delta_1": 0.04, "delta_2": 0.03})["inside"] == 1
@@ -202,22 +203,24 @@ def test_pearson_moments_are_those_of_permutations():
     assert np.var(draws) == pytest.approx(variance, rel=0.15)
 
 
-def blocks_of(matrix, first):
-    N = len(first) - 1
+def blocks_of(matrix, offsets):
+    N = len(offsets) - 1
     pairs = [(i, j) for i in range(N) for j in range(N) if i != j]
-    return [(i, j, matrix[first[i] : first[i + 1], first[j] : first[j + 1]]) for i, j in pairs]
+    return [(i, j, matrix[offsets[i] : offsets[i + 1], offsets[j] : offsets[j + 1]]) for i, j in pairs]
 
 
 def test_all_pairs_at_once_are_every_pair_alone(world):
     table, m = world
     counts = count_table_pairs(table).dense()
-    counts[table.first[1]] = counts[:, table.first[1]] = 0.0  # a category no row shows
+    counts[table.column_offsets[1]] = counts[:, table.column_offsets[1]] = 0.0  # a category no row shows
     joint = (m.table * m.weights) @ m.table.T
-    sizes = np.diff(table.first)
-    expected = joint * np.repeat(np.repeat(block_sums(counts, table.first), sizes, axis=0), sizes, axis=1)
-    found, V = pearson_blocks(counts, table.first), residual_dependence(counts, expected, m.first)
-    sure = residual_dependence(counts, expected, m.first, 1e-3)
-    for (i, j, block), (_, _, proportion) in zip(blocks_of(counts, m.first), blocks_of(joint, m.first), strict=True):
+    sizes = np.diff(table.column_offsets)
+    expected = joint * np.repeat(np.repeat(block_sums(counts, table.column_offsets), sizes, axis=0), sizes, axis=1)
+    found, V = pearson_blocks(counts, table.column_offsets), residual_dependence(counts, expected, m.column_offsets)
+    sure = residual_dependence(counts, expected, m.column_offsets, 1e-3)
+    for (i, j, block), (_, _, proportion) in zip(
+        blocks_of(counts, m.column_offsets), blocks_of(joint, m.column_offsets), strict=True
+    ):
         np.testing.assert_allclose([part[i, j] for part in found], pearson(block), rtol=1e-9, atol=1e-9)
         n, degrees, least = block.sum(), (block.shape[0] - 1) * (block.shape[1] - 1), min(block.shape) - 1
         off = (np.square(block - n * proportion) / np.maximum(n * proportion, 0.5)).sum()
@@ -231,9 +234,9 @@ def test_parts_differences_and_chance_by_hand():
     assert connected_parts(co_observed, 1).tolist() == [0, 0, 0, 0]
     assert connected_parts(co_observed, 5).tolist() == [0, 0, 1, 1]
     table = np.array([[0.5, 0.5, 0.1], [0.5, 0.5, 0.9], [0.3, 0.1, 0.3], [0.7, 0.9, 0.7]])
-    first = np.array([0, 2, 4], np.int32)
-    np.testing.assert_allclose(class_distances(Mixture(np.full(3, 1 / 3), table, first)), [0.2, 0.4, 0.4])
-    assert gain_by_chance(np.array([9, 9, 9, 1.0]), first, 2) == pytest.approx(2.5 + 3 * 2.5 ** (1 / 3))
+    offsets = np.array([0, 2, 4], np.int32)
+    np.testing.assert_allclose(class_distances(Mixture(np.full(3, 1 / 3), table, offsets)), [0.2, 0.4, 0.4])
+    assert gain_by_chance(np.array([9, 9, 9, 1.0]), offsets, 2) == pytest.approx(2.5 + 3 * 2.5 ** (1 / 3))
 
 
 def test_wilson_by_hand():
@@ -295,9 +298,9 @@ def test_evidence_counts_weights(weight):
 def test_pairs_expected_among_the_rows_that_show_both_are_a_loop_over_rows():
     rng = np.random.default_rng(5)
     sizes, F = [2, 3, 2, 4], 2
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     cells = np.concatenate([rng.dirichlet(np.ones(size), F).T for size in sizes])
-    mixture = Mixture(np.array([0.6, 0.4]), cells, first)
+    mixture = Mixture(np.array([0.6, 0.4]), cells, offsets)
     codes = np.stack([rng.integers(0, size, 60) for size in sizes], axis=1).astype(np.uint8)
     codes[rng.random(codes.shape) < [0.0, 0.3, 0.5, 0.2]] = 255
     weight = rng.uniform(0.5, 2.0, 60)
@@ -305,17 +308,17 @@ def test_pairs_expected_among_the_rows_that_show_both_are_a_loop_over_rows():
     expected = weight.sum() * (cells * mixture.weights) @ cells.T
     for row, w in zip(codes, weight, strict=True):
         seen = [n for n in range(4) if row[n] != 255]
-        membership = mixture.weights * np.prod([cells[first[n] + row[n]] for n in seen] or [np.ones(F)], axis=0)
+        membership = mixture.weights * np.prod([cells[offsets[n] + row[n]] for n in seen] or [np.ones(F)], axis=0)
         membership = membership / membership.sum()
-        given = [np.eye(size)[[row[n]] * F].T if n in seen else cells[first[n] : first[n + 1]]
+        given = [np.eye(size)[[row[n]] * F].T if n in seen else cells[offsets[n] : offsets[n + 1]]
                  for n, size in enumerate(sizes)]  # fmt: skip
         for i in range(4):
             for j in range(4):
                 if not (i in seen and j in seen):
-                    block = slice(first[i], first[i + 1]), slice(first[j], first[j + 1])
+                    block = slice(offsets[i], offsets[i + 1]), slice(offsets[j], offsets[j + 1])
                     expected[block] -= w * (given[i] * membership) @ given[j].T
     found = expected_pairs(count_evidence(table, F), mixture)
-    for (_, _, here), (_, _, there) in zip(blocks_of(found, first), blocks_of(expected, first), strict=True):
+    for (_, _, here), (_, _, there) in zip(blocks_of(found, offsets), blocks_of(expected, offsets), strict=True):
         np.testing.assert_allclose(here, np.maximum(there, 0.0), rtol=1e-9, atol=1e-9)
 
 
@@ -328,7 +331,7 @@ def test_phi_bounds_the_error_of_pairs_of_columns_with_more_missing_values_than_
         codes = np.stack([rng.choice(3, 2000, p=p) for p in probabilities], axis=1).astype(np.uint8)
         gone = rng.random(codes.shape) < np.array([0.95, 0.95, 0.05, 0.05, 0.05, 0.05])
         table = Table(np.where(gone, 255, codes).astype(np.uint8), tuple(Column(n, np.arange(3)) for n in range(6)))
-        mixture = Mixture(np.ones(1), np.concatenate(probabilities)[:, None], table.first)
+        mixture = Mixture(np.ones(1), np.concatenate(probabilities)[:, None], table.column_offsets)
         found = examine_table(table, mixture, converged=True).quantities
         both = ~gone[:, 0] & ~gone[:, 1]
         counted = np.zeros((3, 3))
@@ -343,6 +346,6 @@ def test_phi_bounds_the_error_of_pairs_of_columns_with_more_missing_values_than_
 def test_phi_without_missing_values_is_that_of_the_paper():
     codes = np.random.default_rng(1).integers(0, 2, (500, 4)).astype(np.uint8)
     table = Table(codes, tuple(Column(n, np.arange(2)) for n in range(4)))
-    mixture = Mixture(np.ones(1), np.full((8, 1), 0.5), table.first)
+    mixture = Mixture(np.ones(1), np.full((8, 1), 0.5), table.column_offsets)
     found = examine_table(table, mixture, converged=True).quantities["proposition_1"]
     assert found == pytest.approx(theorems.noise_bound(500, 1.0))

@@ -63,18 +63,18 @@ def test_no_more_classes_than_half_the_rows(monkeypatch):
 def test_half_of_minus_bic():
     table = table_of([[0, 1], [1, 0]], np.array([30.0, 20.0]), size=3)
     # two classes: one weight, and two free categories of two columns each
-    assert count_parameters(table.first, 2) == 1 + 2 * 2 * 2
+    assert count_parameters(table.column_offsets, 2) == 1 + 2 * 2 * 2
     assert choose_classes.bic(table, 2, -80.0) == pytest.approx(-80 - 0.5 * np.log(50) * 9)
     one = table_of([[0, 1]], np.array([1.0]))
     assert choose_classes.bic(one, 1, -3.0) == pytest.approx(-3 - 0.5 * np.log(2) * 2)
 
 
 def test_hidden_cells_are_predicted_from_the_others_of_their_rows():
-    first = np.array([0, 2, 4, 6], np.int32)
+    offsets = np.array([0, 2, 4, 6], np.int32)
     at_one = np.array([[0.2, 0.9], [0.3, 0.6], [0.5, 0.1]])
     table = np.empty((6, 2))
     table[1::2], table[::2] = at_one, 1 - at_one
-    mixture = Mixture(np.array([0.4, 0.6]), table, first)
+    mixture = Mixture(np.array([0.4, 0.6]), table, offsets)
     shown = table_of([[0, 255, 1], [255, 1, 255]], np.array([2.0, 3.0]))
     hidden = table_of([[255, 1, 255], [1, 255, 0]], np.array([2.0, 3.0]))
     row = np.array([0.4 * 0.8 * 0.5, 0.6 * 0.1 * 0.1])
@@ -133,7 +133,7 @@ def test_of_numbers_that_are_shown_the_smallest_within_one_standard_error_of_the
 
 def test_a_number_of_classes_counts_when_it_gains_more_than_chance_over_all_smaller_ones():
     records = choose_classes.Records(table_of([[0, 1, 0], [1, 0, 1]], np.array([50.0, 50.0])))
-    probability = gain_by_chance(records.counts, records.first, 2)
+    probability = gain_by_chance(records.counts, records.column_offsets, 2)
     assert probability == pytest.approx(4 + 3 * 4 ** (1 / 3))
     assert records.add(1, -100.0)
     assert records.add(2, -100.0 + 1.01 * probability)
@@ -144,22 +144,22 @@ def test_a_number_of_classes_counts_when_it_gains_more_than_chance_over_all_smal
 
 
 def test_table_steps_by_hand():
-    first = np.array([0, 2, 4], np.int32)
+    offsets = np.array([0, 2, 4], np.int32)
     sums = Sums(-9.0, np.array([3.0, 1.0]), np.array([[1.0, 0.5], [2.0, 0.5], [2.0, 0.25], [1.0, 0.75]]))
     prior = Prior(np.full((4, 2), 0.5), np.array([1.0, 2.0]))
-    found = maximise_tables(sums, prior, first)
+    found = maximise_tables(sums, prior, offsets)
     assert found.weights.tolist() == pytest.approx([4 / 7, 3 / 7])
     np.testing.assert_allclose(found.table[:2, 0], [1.5 / 4, 2.5 / 4])
     np.testing.assert_allclose(found.table[2:, 1], [0.75 / 2, 1.25 / 2])
-    tied = maximise_tables(sums, prior, first, np.array([False, False, True, True]))
+    tied = maximise_tables(sums, prior, offsets, np.array([False, False, True, True]))
     np.testing.assert_allclose(tied.table[2:], [[3.25 / 6] * 2, [2.75 / 6] * 2])
     np.testing.assert_allclose(tied.table[:2], found.table[:2])
-    steps = TableSteps(None, prior, first, 4)
+    steps = TableSteps(None, prior, offsets, 4)
     want = -9 + 0.5 * np.log(found.table).sum() + np.log(found.weights[0]) + 2 * np.log(found.weights[1])
     assert steps.objective(found, sums) == pytest.approx(want)
-    only_weights = TableSteps(None, Prior(np.zeros((4, 2)), np.array([1.0, 2.0])), first, 4)
+    only_weights = TableSteps(None, Prior(np.zeros((4, 2)), np.array([1.0, 2.0])), offsets, 4)
     assert only_weights.objective(found, sums) == pytest.approx(-9 + np.log(found.weights) @ [1.0, 2.0])
-    only_cells = TableSteps(None, Prior(np.full((4, 2), 0.5), np.zeros(2)), first, 4)
+    only_cells = TableSteps(None, Prior(np.full((4, 2), 0.5), np.zeros(2)), offsets, 4)
     assert only_cells.objective(found, sums) == pytest.approx(-9 + 0.5 * np.log(found.table).sum())
     complete = sums.totals @ np.log(found.weights) + (sums.table * np.log(found.table)).sum()
     assert entropy_of(found, Sums(-7.0, sums.totals, sums.table)) == pytest.approx(-7 - complete)

@@ -19,9 +19,9 @@ NAMES = ("a", "b", "c d")
 def make(sizes=SIZES, names=NAMES, seed=0):
     rng = np.random.default_rng(seed)
     table = np.concatenate([rng.dirichlet(np.ones(size), size=3).T for size in sizes])
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     columns = tuple(Column(name, np.arange(size)) for name, size in zip(names, sizes, strict=True))
-    return JointPMF(Mixture(rng.dirichlet(np.ones(3)), table, first), columns)
+    return JointPMF(Mixture(rng.dirichlet(np.ones(3)), table, offsets), columns)
 
 
 JOINT = make()

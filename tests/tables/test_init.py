@@ -117,8 +117,8 @@ def test_quick_spa_is_near_the_exact_one_on_exact_moments() -> None:
     truth = random_init(read_table(made(5, missing=0.0)), 2, rng)
     counts = (truth.table * truth.weights) @ truth.table.T
     split = naive_split(6, 3)
-    frequencies = pair_frequencies(counts, truth.first)
-    exact, quick = (factor_spa(frequencies, truth.first, 2, split, exact=e).mixture for e in (True, False))
+    frequencies = pair_frequencies(counts, truth.column_offsets)
+    exact, quick = (factor_spa(frequencies, truth.column_offsets, 2, split, exact=e).mixture for e in (True, False))
     assert np.isfinite(pair_log_likelihood(counts, exact))
     assert np.allclose(exact.table, quick.table, atol=0.2)
     sample = draw_sample(read_table(made(5)), 20_000, 0)
@@ -130,16 +130,16 @@ def test_quick_spa_is_near_the_exact_one_on_exact_moments() -> None:
 def test_merging_down_takes_the_cheapest_pair_each_time() -> None:
     """Against a literal twin: the likelihood of rows that know their class, tried for every pair."""
     rng = np.random.default_rng(0)
-    first = np.array([0, 2, 5, 9], np.int32)
+    offsets = np.array([0, 2, 5, 9], np.int32)
     weights = rng.integers(5, 40, size=6).astype(float)
-    counts = np.concatenate([rng.dirichlet(np.ones(size), size=6).T * weights for size in np.diff(first)])
+    counts = np.concatenate([rng.dirichlet(np.ones(size), size=6).T * weights for size in np.diff(offsets)])
 
     def known(groups: list[list[int]]) -> float:
         total = 0.0
         for group in groups:
             n = weights[group].sum()
             total += n * np.log(n)
-            for a, b in pairwise(first):
+            for a, b in pairwise(offsets):
                 cells = counts[a:b, group].sum(axis=1)
                 total += (cells * np.log(cells / n)).sum()
         return total
@@ -151,7 +151,7 @@ def test_merging_down_takes_the_cheapest_pair_each_time() -> None:
             (i, j): [*(g for k, g in enumerate(groups) if k not in (i, j)), groups[i] + groups[j]] for i, j in options
         }
         groups = unions[max(options, key=lambda pair: known(unions[pair]))]
-    merged, totals = merge_down(counts, weights, first, 3)
+    merged, totals = merge_down(counts, weights, offsets, 3)
     expected = sorted(weights[group].sum() for group in groups)
     assert np.allclose(sorted(totals), expected)
     assert np.allclose(sorted(merged[0]), sorted(counts[0, group].sum() for group in groups))

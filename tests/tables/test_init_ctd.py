@@ -59,30 +59,30 @@ def test_the_objective_is_its_twin_and_never_rises(seed):
     rng = np.random.default_rng(seed)
     table = small_table(seed)
     triples, marginals = count_table_triples(table).frequencies()
-    problem = CoupledTriples(triples, marginals, table.first)
-    init = _random_factors(table.first, 4, rng)
+    problem = CoupledTriples(triples, marginals, table.column_offsets)
+    init = _random_factors(table.column_offsets, 4, rng)
     twin = 0.0
     for (j, k, l), block in zip(triples, marginals, strict=True):
         for cell in np.ndindex(*block.shape):
-            rows = [init.table[table.first[n] + i] for n, i in zip((j, k, l), cell, strict=True)]
+            rows = [init.table[table.column_offsets[n] + i] for n, i in zip((j, k, l), cell, strict=True)]
             twin += (block[cell] - sum(init.weights * rows[0] * rows[1] * rows[2])) ** 2
     assert problem.objective(init) == pytest.approx(twin, abs=1e-10)
     run = alternate(problem, init, max_iter=30, tol=0.0)
     assert (np.diff(run.path) <= 1e-12).all()
     assert problem.objective(run.mixture) == pytest.approx(run.path[-1], abs=1e-10)
     found = factor_ctd(table, 4, rng=rng, max_iter=5)
-    np.testing.assert_allclose(np.add.reduceat(found.table, table.first[:-1]), 1.0, atol=1e-10)
+    np.testing.assert_allclose(np.add.reduceat(found.table, table.column_offsets[:-1]), 1.0, atol=1e-10)
 
 
 def test_exact_marginals_are_a_minimum():
     rng = np.random.default_rng(0)
-    first = np.arange(0, 21, 4, dtype=np.int32)
-    truth = Mixture(rng.dirichlet(np.full(3, 5.0)), normalise_tables(rng.random((20, 3)), first), first)
+    offsets = np.arange(0, 21, 4, dtype=np.int32)
+    truth = Mixture(rng.dirichlet(np.full(3, 5.0)), normalise_tables(rng.random((20, 3)), offsets), offsets)
     triples = choose_triples(5, None, rng)
     blocks = [
         np.einsum("f,if,jf,kf->ijk", truth.weights, *(truth.table[4 * n : 4 * n + 4] for n in row)) for row in triples
     ]
-    problem = CoupledTriples(triples, blocks, first)
+    problem = CoupledTriples(triples, blocks, offsets)
     assert abs(problem.objective(truth)) < 1e-12
     assert np.abs(alternate(problem, truth, max_iter=3, tol=0.0).mixture.table - truth.table).max() < 1e-6
 

@@ -67,11 +67,11 @@ def table(weighted=True):
 
 
 def literal_one_hot(made):
-    out = np.zeros((made.n_rows, int(made.first[-1])))
+    out = np.zeros((made.n_rows, int(made.column_offsets[-1])))
     for i, row in enumerate(made.codes):
         for n, code in enumerate(row):
             if code != GAP:
-                out[i, made.first[n] + code] = 1
+                out[i, made.column_offsets[n] + code] = 1
     return out
 
 
@@ -152,7 +152,7 @@ def around(view, rows):
     out = np.zeros((7, len(rows)))
     for f, row in enumerate(rows):
         for n, code in enumerate(row):
-            begin, end = view.sample.first[n], view.sample.first[n + 1]
+            begin, end = view.sample.column_offsets[n], view.sample.column_offsets[n + 1]
             out[begin:end, f] = view.marginals[begin:end]
             if code != GAP:
                 out[begin:end, f] *= 0.2
@@ -200,7 +200,7 @@ def test_random_rows_are_taken_once_each_while_there_are_enough():
 
 def test_classes_that_are_lacking_are_taken_from_rows():
     view = RowView(table())
-    two = Mixture(np.array([0.3, 0.7]), around(view, view.sample.codes[[0, 1]]), view.sample.first)
+    two = Mixture(np.array([0.3, 0.7]), around(view, view.sample.codes[[0, 1]]), view.sample.column_offsets)
     assert fill_classes(two, view, 2, np.random.default_rng(0)) is two
     assert fill_classes(two, view, 1, np.random.default_rng(0)) is two
     found = fill_classes(two, view, 5, np.random.default_rng(0))
@@ -285,7 +285,9 @@ def test_columns_and_categories_are_put_in_the_order_of_their_names():
     assert cells.tolist() == [4, 3, 1, 0, 2]
     sample = Sample(ordered, cells, True)
     assert sample.as_given(np.arange(5)).tolist() == [3, 2, 4, 1, 0]
-    turned = sample.mixture_as_given(Mixture(np.ones(1), np.arange(5.0)[:, None], ordered.first), given.first)
+    turned = sample.mixture_as_given(
+        Mixture(np.ones(1), np.arange(5.0)[:, None], ordered.column_offsets), given.column_offsets
+    )
     assert turned.table[:, 0].tolist() == [3, 2, 4, 1, 0]
     counted = sample.counted(count_table_pairs(given))
     np.testing.assert_allclose(counted, dense_pairs(ordered, 3))
@@ -308,15 +310,17 @@ def test_pairs_of_a_sample_are_counted_on_as_many_rows_as_work_allows(monkeypatc
 def test_frequencies_of_pairs_are_over_the_rows_that_show_both():
     made = table()
     counts = dense_pairs(made, 6)
-    first = made.first
-    sums = block_sums(counts, first)
-    found = pair_frequencies(counts, first)
+    offsets = made.column_offsets
+    sums = block_sums(counts, offsets)
+    found = pair_frequencies(counts, offsets)
     for m in range(3):
         for j in range(3):
-            block = counts[first[m] : first[m + 1], first[j] : first[j + 1]]
+            block = counts[offsets[m] : offsets[m + 1], offsets[j] : offsets[j + 1]]
             assert sums[m, j] == block.sum()
-            np.testing.assert_allclose(found[first[m] : first[m + 1], first[j] : first[j + 1]], block / block.sum())
-    np.testing.assert_allclose(pair_frequencies(0.01 * counts, first), found)  # weights may be small
+            np.testing.assert_allclose(
+                found[offsets[m] : offsets[m + 1], offsets[j] : offsets[j + 1]], block / block.sum()
+            )
+    np.testing.assert_allclose(pair_frequencies(0.01 * counts, offsets), found)  # weights may be small
     nothing = pair_frequencies(np.zeros((4, 4)), np.array([0, 2, 4]))
     assert not nothing.any()
 
@@ -351,7 +355,7 @@ def test_the_naive_split_is_the_wider_half_and_the_likeliest_is_searched(monkeyp
 
     monkeypatch.setattr(table_pool, "spa_init", init)
     naive_spa(sample, sample.pairs, 2, np.random.default_rng(0))
-    sizes = np.diff(sample.table.first)  # 2, 3, 2
+    sizes = np.diff(sample.table.column_offsets)  # 2, 3, 2
     assert (sum(asked[0]), asked[0][int(sizes.argmax())]) == (2, True)  # two of three
     asked.clear()
     monkeypatch.setattr(table_pool, "pair_log_likelihood", lambda counts, mixture: -abs(mixture - 3))
@@ -384,25 +388,25 @@ def test_projections_take_the_longest_then_what_is_new():
 
 def exact_frequencies(seed=0, F=2):
     rng = np.random.default_rng(seed)
-    first = np.array([0, 3, 6, 9, 12], np.int32)
+    offsets = np.array([0, 3, 6, 9, 12], np.int32)
     tables = np.concatenate([rng.dirichlet(np.ones(3), F).T for _ in range(4)])
     tables[6:9] = np.array([[0.6, 0.0], [0.0, 0.7], [0.4, 0.3]])  # categories of one class only
     weights = np.array([0.4, 0.6])
-    return (tables * weights) @ tables.T, first, tables, weights
+    return (tables * weights) @ tables.T, offsets, tables, weights
 
 
 @pytest.mark.parametrize("denoise", [True, False])
 @pytest.mark.parametrize("exact", [True, False])
 def test_exact_pairs_with_pure_categories_give_the_classes(denoise, exact):
-    frequencies, first, tables, weights = exact_frequencies()
-    found = factor_spa(frequencies, first, 2, naive_split(4, 2), denoise=denoise, exact=exact)
+    frequencies, offsets, tables, weights = exact_frequencies()
+    found = factor_spa(frequencies, offsets, 2, naive_split(4, 2), denoise=denoise, exact=exact)
     assert sorted(found.anchors.tolist()) == [0, 1]  # cells of the third column, the first of the right half
     order = [0, 1] if found.mixture.weights[0] < 0.5 else [1, 0]
     np.testing.assert_allclose(found.mixture.table[:, order], tables, atol=1e-8)
     np.testing.assert_allclose(found.mixture.weights[order], weights, atol=1e-8)
     assert found.residual == pytest.approx(0.0, abs=1e-8)
     assert found.condition == pytest.approx(np.linalg.cond(tables[:6]), rel=1e-6)
-    more = factor_spa(frequencies, first, 5, naive_split(4, 2), denoise=denoise, exact=exact)
+    more = factor_spa(frequencies, offsets, 5, naive_split(4, 2), denoise=denoise, exact=exact)
     assert more.mixture.n_classes == 2  # no more independent columns
 
 
@@ -433,7 +437,7 @@ def test_splits_hold_both_halves():
 
 
 def test_likelihood_of_pairs_counts_each_pair_of_columns_once():
-    first = np.array([0, 2, 4], np.int32)
+    offsets = np.array([0, 2, 4], np.int32)
     table_ = np.array([[0.2, 0.9], [0.8, 0.1], [0.5, 0.3], [0.5, 0.7]])
     weights = np.array([0.25, 0.75])
     counts = np.arange(16.0).reshape(4, 4)
@@ -441,7 +445,7 @@ def test_likelihood_of_pairs_counts_each_pair_of_columns_once():
     for i in (0, 1):
         for j in (2, 3):
             want += counts[i, j] * np.log(sum(weights[f] * table_[i, f] * table_[j, f] for f in range(2)))
-    assert pair_log_likelihood(counts, Mixture(weights, table_, first)) == pytest.approx(want)
+    assert pair_log_likelihood(counts, Mixture(weights, table_, offsets)) == pytest.approx(want)
 
 
 def test_weights_are_nonnegative_and_never_all_zero():
@@ -481,7 +485,7 @@ def test_triples_never_seen_have_no_marginal():
     which, marginals = made.frequencies()
     assert which.tolist() == [[0, 1, 3]]
     assert len(marginals) == 1
-    other = TripleCounts(np.array([[0, 1, 2], [0, 2, 3]]), (zero, one), made.first)
+    other = TripleCounts(np.array([[0, 1, 2], [0, 2, 3]]), (zero, one), made.column_offsets)
     with pytest.raises(ValueError, match="different columns"):
         _ = made + other
 

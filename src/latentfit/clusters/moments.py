@@ -81,8 +81,8 @@ def pair_total_correlations(table: Table, *, membership: Membership | None = Non
     rows = cluster_rows(table, membership)
     _refuse_other_columns(rows)
     width = rows.n_columns
-    column_of = np.repeat(np.arange(width), np.diff(rows.first))
-    cells = 2 * column_of + np.arange(int(rows.first[-1])) - rows.first[column_of]
+    column_of = np.repeat(np.arange(width), np.diff(rows.column_offsets))
+    cells = 2 * column_of + np.arange(int(rows.column_offsets[-1])) - rows.column_offsets[column_of]
     full = np.zeros((2 * width, 2 * width))
     if rows.n_rows:
         full[np.ix_(cells, cells)] = count_table_pairs(rows).dense()

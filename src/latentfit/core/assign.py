@@ -69,7 +69,7 @@ def align_parts(moved: Mixture, reference: Mixture, part: NDArray[np.int32]) -> 
         orders[members] = match_classes(np.einsum("mgk,mgl->kl", ours[members], theirs[members]))
     if (orders == orders[:1]).all():
         return moved.permuted(orders[0])
-    return Mixture(reference.weights, reorder_workers(moved.table, orders), moved.first)
+    return Mixture(reference.weights, reorder_workers(moved.table, orders), moved.column_offsets)
 
 
 def mean_distance(one: Floats, other: Floats) -> float:

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from latentfit.core.em import Step
 from latentfit.core.errors import DataError, ModelFileError
-from latentfit.core.frames import as_frame, with_gaps
+from latentfit.core.frames import as_frame, with_missing
 from latentfit.core.kernels import Floats
 from latentfit.core.model_file import ModelFile, write_model
 from latentfit.core.numbers import is_amount
@@ -153,7 +153,7 @@ class LatentModel(BaseEstimator, ABC):
             else:
                 validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        return validate_data(self, with_gaps(X), reset=reset, **rules)
+        return validate_data(self, with_missing(X), reset=reset, **rules)
 
     def _name_features(self, names: Collection[Any]) -> None:
         """Set the feature attributes for input that scikit-learn cannot validate."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError, nearest
-from latentfit.core.names import from_names, is_gap, repeated, to_arrow
+from latentfit.core.names import from_names, is_missing, repeated, to_arrow
 
 Columns = Mapping[str, str] | None
 """Columns that the user named, by the roles they play."""
@@ -49,7 +49,7 @@ def _repeated(names: list[str]) -> DataError:
     return DataError(f"the frame has two columns with the name {repeated(names)!r}; give every column its own name")
 
 
-def with_gaps(data: Any) -> Any:
+def with_missing(data: Any) -> Any:
     """Lists of words as an array of objects: numpy alone would make the word 'nan' of a NaN among words."""
     if not isinstance(data, list | tuple):
         return data
@@ -89,7 +89,7 @@ def column(frame: Any, name: Any) -> pa.Array:
             array = series.to_arrow()
             kind = array.type.value_type if isinstance(array.type, pa.DictionaryType) else array.type
             if isinstance(kind, pa.BaseExtensionType):  # pandas' periods, intervals, UUIDs: as they are written
-                array = pa.array([None if is_gap(value) else str(value) for value in series.to_list()], pa.string())
+                array = pa.array([None if is_missing(value) else str(value) for value in series.to_list()], pa.string())
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):  # pandas: objects of several types
             array = to_arrow(series.to_numpy(), f"{name!r}")
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

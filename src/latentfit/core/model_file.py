@@ -336,17 +336,17 @@ def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
     return mixture_over(arrays, np.concatenate([[0], np.cumsum([column.size for column in columns])]).astype(np.int32))
 
 
-def mixture_over(arrays: Arrays, first: NDArray[np.int32]) -> Mixture:
-    """The same where column n of the tables owns the rows from ``first[n]`` on."""
+def mixture_over(arrays: Arrays, offsets: NDArray[np.int32]) -> Mixture:
+    """The same where column n of the tables owns the rows from ``column_offsets[n]`` on."""
     n_classes = len(arrays["weights"])
     if not n_classes:
         raise ValueError("weights holds nothing")
-    check_numbers(arrays, {"weights": (n_classes,), "table": (int(first[-1]), n_classes)})
+    check_numbers(arrays, {"weights": (n_classes,), "table": (int(offsets[-1]), n_classes)})
     weights, table = arrays["weights"], arrays["table"]
-    sums = np.append(np.add.reduceat(table, first[:-1], axis=0).reshape(-1), weights.sum())
+    sums = np.append(np.add.reduceat(table, offsets[:-1], axis=0).reshape(-1), weights.sum())
     if (np.abs(sums - 1) > ROUNDING).any():
         raise ValueError("weights or table hold probabilities that do not sum to one")
-    return Mixture(weights, table, first)
+    return Mixture(weights, table, offsets)
 
 
 # -------------------------------------------------------- the fit history

@@ -45,20 +45,20 @@ def to_arrow(values: Any, what: str) -> pa.Array:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         # Mixed types: 1 and "1" are the same name, as they would be in a CSV file.
-        flat = [None if is_gap(v) else str(v) for v in values]
+        flat = [None if is_missing(v) else str(v) for v in values]
         return pa.array(flat, pa.string())
     except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
         raise DataError(f"the {what} column holds no names ({error}); give strings or numbers") from error
 
 
-def is_gap(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
     except TypeError:  # pandas' NA: whether it equals itself is not known either
         return True
 
 
-def gaps_of(array: Any) -> NDArray[np.bool_]:
+def missing_of(array: Any) -> NDArray[np.bool_]:
     """Which cells of an arrow column are missing."""
     missing = pc.is_null(array, nan_is_null=pa.types.is_floating(array.type))
     return np.asarray(missing.to_numpy(zero_copy_only=False), bool)

@@ -61,7 +61,7 @@ def row_contents(table: Table, seed: int) -> Words:
     content = np.zeros(table.n_rows, np.uint64)
     for n in range(table.n_columns):  # one column at a time: no array of rows × columns
         of_code = np.zeros(np.iinfo(table.codes.dtype).max + 1, np.uint64)
-        of_code[: table.columns[n].size] = keys[table.first[n] : table.first[n + 1]]
+        of_code[: table.columns[n].size] = keys[table.column_offsets[n] : table.column_offsets[n + 1]]
         content += of_code[table.codes[:, n]]  # wraps around, exactly
     return content
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.core.frames import Columns, Roles, as_frame, columns_by_role, find_roles
 from latentfit.core.kernels.hmm import GAP, Chains
-from latentfit.core.names import GrowingNames, Names, are_words, decoded, encode, gaps_of, match, to_arrow
+from latentfit.core.names import GrowingNames, Names, are_words, decoded, encode, match, missing_of, to_arrow
 from latentfit.core.numbers import worth_of
 from latentfit.io.scan import Scan
 from latentfit.io.text_lines import fasta_pieces, is_fasta
@@ -314,7 +314,7 @@ def _no_time(name: str, what: str, word: str, row: int) -> DataError:
 def _times(array: Any, kind: pa.DataType, name: str, what: str, before: int = 0) -> NDArray[Any]:
     """Numbers that sort like the times (N,); every row must have one."""
     plain = decoded(array)
-    missing = gaps_of(plain)
+    missing = missing_of(plain)
     if missing.any():
         raise _no_time(name, what, "", before + int(missing.argmax()) + 1)
     try:

@@ -66,14 +66,14 @@ def crowd_steps(
     """EM steps with a prior of τ pseudo-labels per estimated probability, shaped by an initialisation."""
     pooled = pooled_confusion(stats, labels.n_classes)
     if not one_coin:
-        return TableSteps(engine, crowd_prior(labels, pooled, smoothing), labels.first, labels.n_labels)
+        return TableSteps(engine, crowd_prior(labels, pooled, smoothing), labels.column_offsets, labels.n_labels)
     prior = crowd_prior(labels, pooled / labels.n_classes, smoothing)  # a worker has one accuracy, not one per class
-    return OneCoinSteps(engine, prior, labels.first, labels.n_labels)
+    return OneCoinSteps(engine, prior, labels.column_offsets, labels.n_labels)
 
 
 def tempered(mixture: Mixture, beta: float) -> Mixture:
     """The mixture whose posterior is proportional to the joint probability to the power β."""
-    return Mixture(mixture.weights**beta, mixture.table**beta, mixture.first)
+    return Mixture(mixture.weights**beta, mixture.table**beta, mixture.column_offsets)
 
 
 def tempered_posterior(labels: Labels, mixture: Mixture, beta: float, engine: MemoryEngine) -> tuple[Floats, Floats]:
@@ -214,7 +214,7 @@ class OneCoinSteps(TableSteps):
         accuracy = np.where(total > 0, right / np.where(total > 0, total, 1.0), 1 / size)[:, None, None]
         same = np.eye(size)
         tables = accuracy * same + (1 - accuracy) / max(size - 1, 1) * (1 - same)
-        return Mixture(full.weights, tables.reshape(-1, size), self.first)
+        return Mixture(full.weights, tables.reshape(-1, size), self.column_offsets)
 
 
 # -----------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def checkpoint_writer(checkpoint_file: KeptFile) -> Callable[[Stood[Mixture, Sum
             facts["n_iter"][name], facts["ended"][name] = one.n_iter, one.converged
         for name, (params, path) in runs.items():
             arrays |= {f"{name} weights": params.weights, f"{name} table": params.table}
-            arrays |= {f"{name} first": params.first, f"{name} path": np.array(path)}
+            arrays |= {f"{name} first": params.column_offsets, f"{name} path": np.array(path)}
         checkpoint_file.write(arrays, facts)
 
     return write
@@ -267,8 +267,8 @@ def read_checkpoint(
 
 
 def _solver_state(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> SolverState[Mixture]:
-    weights, table, first, path = (arrays[f"{name} {key}"] for key in ("weights", "table", "first", "path"))
-    return SolverState(Mixture(weights, table, first), n_iter, path.tolist())
+    weights, table, offsets, path = (arrays[f"{name} {key}"] for key in ("weights", "table", "first", "path"))
+    return SolverState(Mixture(weights, table, offsets), n_iter, path.tolist())
 
 
 # -----------------------------------------------------------------------------
@@ -466,4 +466,4 @@ def reordered(
         np.add.at(counts, component, posterior_of(MemoryEngine(labelled, threads), mixture)[0])
     weights = 1.0 + np.take_along_axis(counts, orders, axis=1).sum(axis=0)  # a pseudo-task per class
     table = reorder_workers(mixture.table, orders[graph.component])
-    return Mixture(weights / weights.sum(), table, mixture.first)
+    return Mixture(weights / weights.sum(), table, mixture.column_offsets)

@@ -103,4 +103,4 @@ def count_label_pairs(labels: CodedLabels, *, memory: int | None = None) -> Pair
         cells = sp.csr_array((ones, block.cell_of(), block.offsets), shape=(block.n_rows, size))
         new = (cells.T @ cells).tocsr()
         gram = new if at == 0 else (gram + new).tocsr()
-    return PairCounts(with_singles(gram, labels.counts.reshape(-1)), labels.first)
+    return PairCounts(with_singles(gram, labels.counts.reshape(-1)), labels.column_offsets)

@@ -41,10 +41,12 @@ class TripleCounts:
 
     columns: Triples
     counts: tuple[Counts, ...]
-    first: NDArray[np.int32]
+    column_offsets: NDArray[np.int32]
 
     def __add__(self, other: TripleCounts) -> TripleCounts:
-        if not (np.array_equal(self.first, other.first) and np.array_equal(self.columns, other.columns)):
+        if not (
+            np.array_equal(self.column_offsets, other.column_offsets) and np.array_equal(self.columns, other.columns)
+        ):
             raise ValueError("triple counts of different columns cannot be added")
         return replace(self, counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
 
@@ -74,7 +76,7 @@ def count_table_triples(table: Table, triples: Triples | None = None) -> TripleC
     """Exact counts of the given triples (T, 3), of all of them by default; equal rows count as often as they weigh."""
     if triples is None:
         triples = choose_triples(table.n_columns, None, np.random.default_rng(0))
-    sizes = np.diff(table.first).astype(np.int64)
+    sizes = np.diff(table.column_offsets).astype(np.int64)
     n_cells = int(sizes[triples].prod(axis=1).sum())
     if n_cells > MAX_CELLS:
         raise DataError(
@@ -90,4 +92,4 @@ def count_table_triples(table: Table, triples: Triples | None = None) -> TripleC
         at = ((codes[shown, j] * sizes[k]) + codes[shown, k]) * sizes[l] + codes[shown, l]
         flat = np.bincount(at, None if weight is None else weight[shown], minlength=int(sizes[[j, k, l]].prod()))
         counts.append((flat.astype(np.int64) if whole else flat).reshape(sizes[j], sizes[k], sizes[l]))
-    return TripleCounts(triples, tuple(counts), table.first)
+    return TripleCounts(triples, tuple(counts), table.column_offsets)

@@ -189,10 +189,10 @@ def _unusual(joint: JointPMF) -> DataTable:
     flat = np.argsort(-nats, axis=None, kind="stable")[:MOST_ROWS]
     rows = []
     for cell, k in zip(*(part.tolist() for part in np.unravel_index(flat, nats.shape)), strict=True):
-        n = int(np.searchsorted(joint.mixture.first, cell, side="right")) - 1
+        n = int(np.searchsorted(joint.mixture.column_offsets, cell, side="right")) - 1
         column = joint.columns[n]
         lift = table[cell, k] / overall[cell] if overall[cell] > 0 else None
-        category = str(column.categories[cell - joint.mixture.first[n]])
+        category = str(column.categories[cell - joint.mixture.column_offsets[n]])
         rows.append([k, str(column.name), category, float(table[cell, k]), float(overall[cell]), lift])
     columns: list[str | Column] = [
         "class", "column", "category", Column("in the class", ".1%"), Column("overall", ".1%"),

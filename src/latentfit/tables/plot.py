@@ -108,16 +108,16 @@ def informative_categories(joint: JointPMF, most: int) -> tuple[NDArray[np.intp]
 
     Of a two-valued column one category is enough: the other is what it is not.
     """
-    weights, table, first = joint.mixture.weights, joint.mixture.table, joint.mixture.first
+    weights, table, offsets = joint.mixture.weights, joint.mixture.table, joint.mixture.column_offsets
     spread = np.sqrt(np.maximum(((table - (table @ weights)[:, None]) ** 2) @ weights, 0.0))
     for n, column in enumerate(joint.columns):
         if column.size == 2:
-            spread[first[n]] = -1.0
+            spread[offsets[n]] = -1.0
     cells = np.argsort(-spread, kind="stable")[: min(most, int((spread >= 0).sum()))]
-    owner = np.searchsorted(first, cells, side="right") - 1
+    owner = np.searchsorted(offsets, cells, side="right") - 1
     cells = cells[np.argsort(owner, kind="stable")]
     names = [
-        f"{joint.columns[n].name} = {joint.columns[n].categories[cell - first[n]]}"
+        f"{joint.columns[n].name} = {joint.columns[n].categories[cell - offsets[n]]}"
         for n, cell in zip(np.sort(owner).tolist(), cells.tolist(), strict=True)
     ]
     return cells, names

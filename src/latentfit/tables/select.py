@@ -132,12 +132,12 @@ class Records:
     """Which numbers of classes exceed all smaller ones by more than chance gives, told as the path grows."""
 
     def __init__(self, table: Table) -> None:
-        self.counts, self.first = table.singles(), table.first
+        self.counts, self.column_offsets = table.singles(), table.column_offsets
         self.shown: list[bool] = []
         self._last, self._penalty, self._best = 1, 0.0, -np.inf
 
     def add(self, number: int, log_likelihood: float) -> bool:
-        self._penalty += (number - self._last) * gain_by_chance(self.counts, self.first, number)
+        self._penalty += (number - self._last) * gain_by_chance(self.counts, self.column_offsets, number)
         value = log_likelihood - self._penalty
         self.shown.append(bool(value > self._best))
         self._last, self._best = number, max(self._best, value)
@@ -164,7 +164,7 @@ def standard_error(differences: Floats, weight: Floats) -> float:
 
 def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
     """−BIC/2: larger is better."""
-    free = count_parameters(table.first, n_components)
+    free = count_parameters(table.column_offsets, n_components)
     return log_likelihood - 0.5 * float(np.log(max(table.total_weight, 2.0))) * free
 
 
@@ -182,7 +182,7 @@ def cell_folds(table: AnyTable) -> tuple[ReplicatedRows, Table, list[Fold]]:
     codes = table.codes[rows.pattern]
     names = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
     hashes = scramble(rows.hashes[:, None] ^ scramble(names, FOLD_SEED + 3)[None, :], FOLD_SEED)
-    present = codes < np.diff(table.first)
+    present = codes < np.diff(table.column_offsets)
     order = np.where(present, hashes, np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
     turn = (scramble(rows.hashes, FOLD_SEED + 5) % np.uint64(FOLDS)).astype(np.intp)
     fold = np.empty(codes.shape, np.intp)
@@ -211,7 +211,7 @@ def hidden_scores(fold: Fold, mixture: Mixture) -> Floats:
     for n in range(fold.shown.n_columns):
         rows = np.flatnonzero(fold.hidden.present[:, n])
         if len(rows):
-            profile = mixture.table[mixture.first[n] + fold.hidden.codes[rows, n].astype(np.intp)]
+            profile = mixture.table[mixture.column_offsets[n] + fold.hidden.codes[rows, n].astype(np.intp)]
             scores[rows] += np.log(np.maximum((posterior[rows] * profile).sum(axis=1), 1e-300))
     return np.asarray(scores[fold.at])
 

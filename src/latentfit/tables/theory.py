@@ -69,10 +69,10 @@ def widest_split(sizes: NDArray[np.int32], n_classes: int) -> NDArray[np.bool_]:
     return split
 
 
-def smallest_frequency(frequencies: Floats, first: NDArray[np.int32]) -> float:
+def smallest_frequency(frequencies: Floats, offsets: NDArray[np.int32]) -> float:
     """η = min over pairs of columns i ≠ j and categories q of ‖X̂_ij(:, q)‖₁."""
-    sums = np.add.reduceat(frequencies, first[:-1], axis=0)  # (N, C)
-    own = np.repeat(np.arange(len(first) - 1), np.diff(first))[None, :] == np.arange(len(first) - 1)[:, None]
+    sums = np.add.reduceat(frequencies, offsets[:-1], axis=0)  # (N, C)
+    own = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[None, :] == np.arange(len(offsets) - 1)[:, None]
     return float(sums[~own].min()) if (~own).any() else 0.0
 
 
@@ -82,14 +82,14 @@ def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: fl
     Constants are those of its proof: the error is √F times (17), S follows from (19), N from (20) and Lemma 7, (61),
     under Assumption 1.
     """
-    sizes, F = np.diff(mixture.first), mixture.n_classes
+    sizes, F = np.diff(mixture.column_offsets), mixture.n_classes
     split = widest_split(sizes, F)
     cells, M, I = np.repeat(split, sizes), int(split.sum()), int(sizes.max())
     left, right = mixture.table[cells], mixture.table[~cells] * mixture.weights  # W and H of (3)
     values = np.linalg.svd(left, compute_uv=False)
     smallest = values[F - 1] if len(values) >= F else 0.0
     kappa = float(values[0] / max(smallest, values[0] / WORST_CONDITION))
-    eta = smallest_frequency(frequencies, mixture.first)
+    eta = smallest_frequency(frequencies, mixture.column_offsets)
     reach = min(1 / (2 * np.sqrt(F - 1)), 0.25) if F > 1 else 0.25
     allowed = M * reach / (2 * kappa * (1 + 80 * kappa**2))  # ε of Theorem 1
     achieved = float(nearest_to_axes(right).max()) if len(right) else 1.0
@@ -129,7 +129,7 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
 
     D̄ and the basin are those of Assumption 2, δ₁ and δ₂ (56); Theorem 2 asks for S by (36) and N by (38).
     """
-    F, N, I = mixture.n_classes, mixture.n_columns, int(np.diff(mixture.first).max())
+    F, N, I = mixture.n_classes, mixture.n_columns, int(np.diff(mixture.column_offsets).max())
     S, p, weights = max(n_rows, 1.0), max(observed, MIN_OBSERVED), mixture.weights
     log_term = float(np.log(12 * N * F * I / DELTA))
     rho_1, rho_2 = float(mixture.table.min()), float(weights.min())

@@ -90,7 +90,9 @@ def frequency_intervals(
     Sampling weights count as Kish's effective number of rows; of a sample each row stands for so many of those fitted.
     """
     z = standard_errors_of(level)
-    if not (np.diff(table.first) == 2).all() or not np.array_equal(table.first, mixture.first):
+    if not (np.diff(table.column_offsets) == 2).all() or not np.array_equal(
+        table.column_offsets, mixture.column_offsets
+    ):
         raise DataError(
             "the mixture is none of this table's with two categories per column; intervals of frequencies need that"
         )
@@ -136,7 +138,7 @@ def column_intervals(
     low, high = (np.empty_like(frequencies) for _ in range(2))
     z, tied_columns = standard_errors_of(level), noninformative[~aside.columns]
     heard, free = table.without(tied_columns), ~aside.columns & ~noninformative
-    part = Mixture(mixture.weights, mixture.table[np.repeat(~tied_columns, 2)], heard.first)
+    part = Mixture(mixture.weights, mixture.table[np.repeat(~tied_columns, 2)], heard.column_offsets)
     found = frequency_intervals(
         heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for, truncated=truncated
     )

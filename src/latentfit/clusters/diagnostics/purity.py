@@ -250,14 +250,14 @@ class _Drawn:
 
 
 def _check(table: Table, mixture: Mixture, n_permutations: int) -> None:
-    sizes = np.diff(table.first)
+    sizes = np.diff(table.column_offsets)
     if (sizes > 2).any():
         n = int(np.argmax(sizes > 2))
         raise DataError(
             f"column {table.columns[n].name!r} has {int(sizes[n])} categories and purity is for columns of two; leave "
             "it out or make it binary"
         )
-    if not np.array_equal(table.first, mixture.first):
+    if not np.array_equal(table.column_offsets, mixture.column_offsets):
         raise DataError("the mixture was fitted to other columns than the table's; give the table it was fitted to")
     if n_permutations < 3:
         raise DataError(f"n_permutations={n_permutations} gives no spread to compare with; give 19")
@@ -326,7 +326,7 @@ def tested_rows(n_columns: int) -> int:
 def cells_of(table: Table, unique_rows: NDArray[np.int64], order: NDArray[np.intp]) -> Rows:
     """Some rows as ones and missing values, columns in the given order."""
     codes = table.codes[unique_rows][:, order]
-    shown = codes < np.diff(table.first)[order]
+    shown = codes < np.diff(table.column_offsets)[order]
     return Rows((codes == 1).astype(np.float32), None if shown.all() else shown.astype(np.float32))
 
 

@@ -221,7 +221,7 @@ def with_columns(
         out[2 * n : 2 * n + 2] = counts / counts.sum(axis=0)
     told = np.zeros(rows.n_columns, bool)
     told[on_path] = noninformative
-    return Mixture(mixture.weights, out, rows.first), told
+    return Mixture(mixture.weights, out, rows.column_offsets), told
 
 
 def equal_columns(moments: PairMoments, names: Sequence[str]) -> list[NearDuplicate]:

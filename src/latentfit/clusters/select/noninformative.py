@@ -114,9 +114,11 @@ class RestrictedPath:
             chosen = self._choose(column_gains(sums.table), mixture.n_classes)
             if chosen is None or any((chosen[0] == turn.informative).all() for turn in turns):
                 break
-            table = normalise_tables(sums.table, self.rows.first)
+            table = normalise_tables(sums.table, self.rows.column_offsets)
             turns.append(
-                self._fit(Mixture(sums.totals / sums.totals.sum(), table, self.rows.first), *chosen, TURN_MAX_ITER)
+                self._fit(
+                    Mixture(sums.totals / sums.totals.sum(), table, self.rows.column_offsets), *chosen, TURN_MAX_ITER
+                )
             )
             mixture = turns[-1].mixture
         return max(turns, key=lambda turn: turn.value, default=None)
@@ -167,11 +169,11 @@ def fit_informative(
     """EM over the informative columns; the others get their marginals, and tell nothing about a row's cluster."""
     some = rows.without(~informative)
     cells = np.repeat(informative, 2)
-    part = Mixture(init.weights, np.ascontiguousarray(init.table[cells]), some.first)
+    part = Mixture(init.weights, np.ascontiguousarray(init.table[cells]), some.column_offsets)
     found = em(plain_steps(some, init.n_classes, n_jobs), part, max_iter=max_iter, tol=tol, accelerate=True)
     counts = rows.singles()
-    marginals = marginal_proportions(counts, rows.first)
+    marginals = marginal_proportions(counts, rows.column_offsets)
     table = np.repeat(marginals[:, None], init.n_classes, axis=1)
     table[cells] = found.params.table
     others = float(xlogy(counts[~cells], marginals[~cells]).sum())
-    return Mixture(found.params.weights, table, rows.first), found.log_likelihood + others
+    return Mixture(found.params.weights, table, rows.column_offsets), found.log_likelihood + others

@@ -235,7 +235,7 @@ class _Walk:
         """The best fit with `number` clusters, given the one with a cluster less."""
         steps = _steps(self.rows, number, self.n_jobs, self.blank)
         if before is None:  # its maximum is in one step, unless rows are missing
-            alone = Mixture(np.ones(1), self.sample.view.marginals[:, None], self.rows.first)
+            alone = Mixture(np.ones(1), self.sample.view.marginals[:, None], self.rows.column_offsets)
             passes = 2 if self.blank is None else MAX_ITER
             return "one cluster", em(steps, alone, max_iter=passes, tol=max(self.tol, 1e-12), accelerate=passes > 2)
         candidates = [Candidate(name, steps, init) for name, init in self._initialisations(before, number)]
@@ -246,7 +246,7 @@ class _Walk:
         yield from self._split(before)
         if number in self._chain:
             yield "merged", self._chain[number]
-        if int(self.rows.first[-1]) <= MAX_CELLS:
+        if int(self.rows.column_offsets[-1]) <= MAX_CELLS:
             for draw in range(1 + MORE_DRAWS // number):
                 yield f"spectral {draw + 1}", spectral_clusters(self.sample.view, number, self.rng)
 
@@ -260,7 +260,7 @@ class _Walk:
         counts, weights = sums.table + self.sample.view.marginals[:, None], sums.totals + 1.0
         chain = {}
         for number in range(min(self.last, many), 1, -1):
-            counts, weights = merge_down(counts, weights, rows.first, number)
+            counts, weights = merge_down(counts, weights, rows.column_offsets, number)
             chain[number] = _from_counts(counts, weights, rows)
         return chain
 
@@ -303,7 +303,7 @@ class _Walk:
 
     def _merged(self, upper: Found) -> Iterator[tuple[str, Mixture]]:
         sums = upper.sums
-        for counts, weights in single_merges(sums.table + 1e-9, sums.totals + 1e-9, self.rows.first, N_MERGES):
+        for counts, weights in single_merges(sums.table + 1e-9, sums.totals + 1e-9, self.rows.column_offsets, N_MERGES):
             yield "merged back", _from_counts(counts, weights, self.rows)
 
 
@@ -323,7 +323,7 @@ def _size_penalty(fit: Found) -> float:
 
 
 def _from_counts(counts: Floats, weights: Floats, rows: Table) -> Mixture:
-    return Mixture(weights / weights.sum(), normalise_tables(counts, rows.first), rows.first)
+    return Mixture(weights / weights.sum(), normalise_tables(counts, rows.column_offsets), rows.column_offsets)
 
 
 def _numbers(
@@ -353,7 +353,7 @@ def _on_all_rows(
     refined: Found, sample: Sample, table: Table, tol: float, n_jobs: int | None, blank: BlankRows | None
 ) -> Found:
     """A fit to the sample in the order of the user's table, and a few passes over its rows when it has more."""
-    given = sample.mixture_as_given(refined.params, table.first)
+    given = sample.mixture_as_given(refined.params, table.column_offsets)
     if sample.whole:
         return replace(refined, params=given, sums=replace(refined.sums, table=sample.as_given(refined.sums.table)))
     steps = _steps(table, given.n_classes, n_jobs, blank)
@@ -367,7 +367,7 @@ def _restricted_on_all_rows(
     """The same of a restricted fit; the informative columns stay."""
     if fit is None:
         return None
-    given = sample.mixture_as_given(fit.mixture, table.first)
+    given = sample.mixture_as_given(fit.mixture, table.column_offsets)
     informative, noninformative = (
         sample.as_given(np.repeat(mask, 2))[::2] for mask in (fit.informative, fit.noninformative)
     )

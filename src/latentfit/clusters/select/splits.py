@@ -60,14 +60,14 @@ def with_split(mixture: Mixture, split: Split) -> Mixture:
     table[:, split.which] = split.halves.table[:, 0]
     weights = np.append(mixture.weights, mixture.weights[split.which] * split.halves.weights[1])
     weights[split.which] *= split.halves.weights[0]
-    return Mixture(weights / weights.sum(), table, mixture.first)
+    return Mixture(weights / weights.sum(), table, mixture.column_offsets)
 
 
 def with_twin(mixture: Mixture) -> Mixture:
     """The same distribution with one class more: the heaviest twice, at half its weight."""
     which = int(np.argmax(mixture.weights))
     same = np.repeat(mixture.table[:, [which]], 2, axis=1)
-    return with_split(mixture, Split(which, 0.0, Mixture(np.full(2, 0.5), same, mixture.first)))
+    return with_split(mixture, Split(which, 0.0, Mixture(np.full(2, 0.5), same, mixture.column_offsets)))
 
 
 def _split(
@@ -86,7 +86,7 @@ def _split(
         halves = own.m_step(own.upper_membership(halves), 0.0)
     gain = own.gains(halves)
     best = int(np.argmax(gain))
-    return Split(which, float(gain[best]), halves.mixture(best, table.first))
+    return Split(which, float(gain[best]), halves.mixture(best, table.column_offsets))
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ class _Halves:
     low: Floats
     high: Floats
 
-    def mixture(self, way: int, first: NDArray[np.int32]) -> Mixture:
+    def mixture(self, way: int, offsets: NDArray[np.int32]) -> Mixture:
         table = np.empty((2 * len(self.low), 2))
         table[1::2] = np.stack([self.low[:, way], self.high[:, way]], axis=1)
         table[0::2] = 1 - table[1::2]
-        return Mixture(np.array([1 - self.upper[way], self.upper[way]]), table, first)
+        return Mixture(np.array([1 - self.upper[way], self.upper[way]]), table, offsets)
 
 
 @dataclass(frozen=True)

@@ -30,21 +30,21 @@ WIDEST = 1024
 """Most classes a kernel can hold."""
 
 
-class RaggedCells(NamedTuple):
-    """Rows as lists of cells: row i owns ``cells[offsets[i]:offsets[i + 1]]``, each a row of the table."""
+class CsrRows(NamedTuple):
+    """Rows in CSR form: row i owns ``indices[indptr[i]:indptr[i + 1]]``, each a row of the table."""
 
-    offsets: NDArray[np.int64]
-    cells: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
 
     @property
     def n_rows(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.indptr) - 1
 
 
 class PackedColumns(NamedTuple):
     """Which columns share a code: those in ``groups[g]:groups[g + 1]``, the last running fastest.
 
-    `sizes` are a column's cells, `states` as many and one more where it has gaps.
+    `sizes` are a column's cells, `states` as many and one more where values are missing.
     """
 
     sizes: NDArray[np.int32]
@@ -54,22 +54,23 @@ class PackedColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DenseCodes:
-    """Rows as a code matrix; column n owns table rows ``first[n]:first[n + 1]``; larger codes are missing.
+    """Rows as a code matrix; larger codes than a column's categories are missing values.
 
-    With `packed` a code stands for several columns: `first` counts the states of groups, the table those of columns.
+    Column n owns table rows ``column_offsets[n]:column_offsets[n + 1]``. With `packed` a code stands for several
+    columns: `column_offsets` counts the states of groups, the table those of columns.
     """
 
     codes: NDArray[np.uint8] | NDArray[np.uint16]
-    first: NDArray[np.int32]
+    column_offsets: NDArray[np.int32]
     packed: PackedColumns | None = None
 
     @cached_property
     def arguments(self) -> list[Any]:
         """Checked and as the kernels take them; a table that stays asks for them once."""
         wide = self.codes.dtype == np.uint16
-        _check(self.codes, np.uint16 if wide else np.uint8, (None, len(self.first) - 1), "codes")
-        _check(self.first, np.int32, (None,), "first")
-        return [_pointer(self.codes), _pointer(self.first), ctypes.c_int64(self.codes.shape[1])]
+        _check(self.codes, np.uint16 if wide else np.uint8, (None, len(self.column_offsets) - 1), "codes")
+        _check(self.column_offsets, np.int32, (None,), "column_offsets")
+        return [_pointer(self.codes), _pointer(self.column_offsets), ctypes.c_int64(self.codes.shape[1])]
 
     @cached_property
     def packed_arguments(self) -> list[Any]:
@@ -79,18 +80,18 @@ class DenseCodes:
         sizes, states, groups = self.packed
         _check(sizes, np.int32, (None,), "sizes")
         _check(states, np.int32, (len(sizes),), "states")
-        _check(groups, np.int32, (len(self.first),), "groups")
+        _check(groups, np.int32, (len(self.column_offsets),), "groups")
         return [_pointer(sizes), _pointer(states), _pointer(groups)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DenseCodes, (self.codes, self.first, self.packed)  # addresses mean nothing elsewhere
+        return DenseCodes, (self.codes, self.column_offsets, self.packed)  # addresses mean nothing elsewhere
 
     @property
     def n_rows(self) -> int:
         return int(self.codes.shape[0])
 
 
-Cells = RaggedCells | DenseCodes
+Cells = CsrRows | DenseCodes
 
 
 @cache
@@ -121,10 +122,10 @@ def _check(array: NDArray[Any], dtype: type, shape: tuple[int | None, ...], name
 
 
 def _source(cells: Cells) -> tuple[str, list[Any]]:
-    if isinstance(cells, RaggedCells):
-        _check(cells.offsets, np.int64, (None,), "offsets")
-        _check(cells.cells, np.int32, (None,), "cells")
-        return "ragged", [_pointer(cells.offsets), _pointer(cells.cells)]
+    if isinstance(cells, CsrRows):
+        _check(cells.indptr, np.int64, (None,), "indptr")
+        _check(cells.indices, np.int32, (None,), "indices")
+        return "ragged", [_pointer(cells.indptr), _pointer(cells.indices)]
     return "dense16" if cells.codes.dtype == np.uint16 else "dense8", cells.arguments
 
 
@@ -165,7 +166,7 @@ def mixture_sums(
     log_likelihood = ctypes.c_double()
     arguments = [
         *source,
-        *([] if isinstance(cells, RaggedCells) else cells.packed_arguments),
+        *([] if isinstance(cells, CsrRows) else cells.packed_arguments),
         ctypes.c_int64(cells.n_rows),
         _pointer(row_weight),
         _pointer(weights),
@@ -188,7 +189,7 @@ def mixture_rows(cells: Cells, log_weights: Floats, log_table: Floats, *, thread
     posterior, row_log_likelihood = np.empty((cells.n_rows, n_classes)), np.empty(cells.n_rows)
     arguments = [
         *source,
-        *([] if isinstance(cells, RaggedCells) else cells.packed_arguments),
+        *([] if isinstance(cells, CsrRows) else cells.packed_arguments),
         ctypes.c_int64(cells.n_rows),
         _pointer(weights),
         _pointer(table),
@@ -204,7 +205,7 @@ def mixture_rows(cells: Cells, log_weights: Floats, log_table: Floats, *, thread
 
 def pair_counts(cells: DenseCodes, *, threads: int = 1) -> NDArray[np.int64]:
     """Exact counts (C, C), upper triangle: in how many rows two cells occur together."""
-    size = int(cells.first[-1])
+    size = int(cells.column_offsets[-1])
     suffix, source = _source(cells)
     counts = np.zeros((size, size), np.int64)
     arguments = [*source, ctypes.c_int64(cells.n_rows), ctypes.c_int(max(threads, 1)), _pointer(counts)]

@@ -148,7 +148,7 @@ def counted_rows(table: Table) -> Floats:
 
 def pooled_rows(mixture: Mixture, table_se: Floats) -> Floats:
     """Rows (C, F) whose binomial spread would be the bootstrap's, a category's own mixed with its column's."""
-    sizes, inits = np.diff(mixture.first), mixture.first[:-1]
+    sizes, inits = np.diff(mixture.column_offsets), mixture.column_offsets[:-1]
     binomial, spread = mixture.table * (1 - mixture.table), np.square(table_se)
     pool_binomial = np.repeat(np.add.reduceat(binomial, inits, axis=0) / sizes[:, None], sizes, axis=0)
     pool_spread = np.repeat(np.add.reduceat(spread, inits, axis=0) / sizes[:, None], sizes, axis=0)
@@ -209,17 +209,17 @@ def _ratio(
 def split_class(mixture: Mixture, which: int, table: Table, rng: np.random.Generator) -> Mixture:
     """The mixture with one class halved: its profile pulled towards and away from a random row of the table."""
     row = table.codes[int(rng.integers(table.n_rows))].astype(np.intp)
-    seen = row < np.diff(table.first)
+    seen = row < np.diff(table.column_offsets)
     pulled = mixture.table[:, which].copy()
-    at = table.first[:-1][seen] + row[seen]
+    at = table.column_offsets[:-1][seen] + row[seen]
     pulled *= 0.5
     pulled[at] += 0.5
-    hidden = np.repeat(~seen, np.diff(table.first))
+    hidden = np.repeat(~seen, np.diff(table.column_offsets))
     pulled[hidden] = mixture.table[hidden, which]
     columns = np.column_stack([mixture.table, pulled])
     weights = np.append(mixture.weights, mixture.weights[which] / 2)
     weights[which] /= 2
-    return soften(Mixture(weights, columns, mixture.first), marginal_table(table))
+    return soften(Mixture(weights, columns, mixture.column_offsets), marginal_table(table))
 
 
 def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Table:
@@ -297,7 +297,7 @@ def fit_indices(table: Table, mixture: Mixture, *, n_jobs: int | None = None) ->
     """The indices of a fitted mixture on a table: one pass over its rows."""
     posterior, by_row = posterior_of(MemoryEngine(table, n_jobs), mixture)
     log_likelihood = float(by_row.sum() if table.row_weight is None else by_row @ table.row_weight)
-    n_parameters, n_rows = count_parameters(table.first, mixture.n_classes), table.total_weight
+    n_parameters, n_rows = count_parameters(table.column_offsets, mixture.n_classes), table.total_weight
     criteria = information_criteria(log_likelihood, n_parameters, n_rows)
     sure = entropy_r2(posterior, table.row_weight)
     return FitIndices(log_likelihood, n_parameters, n_rows, **criteria, entropy_r2=sure)

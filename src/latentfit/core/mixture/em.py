@@ -49,23 +49,23 @@ class Prior:
     weights: Floats
 
 
-def count_parameters(first: NDArray[np.int32], n_classes: int) -> int:
+def count_parameters(offsets: NDArray[np.int32], n_classes: int) -> int:
     """Free parameters: class weights and, per column, categories − 1 for each class."""
-    return n_classes * (1 + int(first[-1]) - (len(first) - 1)) - 1
+    return n_classes * (1 + int(offsets[-1]) - (len(offsets) - 1)) - 1
 
 
-def gain_by_chance(counts: Floats, first: NDArray[np.int32], n_classes: int) -> float:
+def gain_by_chance(counts: Floats, offsets: NDArray[np.int32], n_classes: int) -> float:
     """Nats that one class more gains where there is none, d + 3 d^⅓ of its d parameters (docs/models/tables.md).
 
     A category observed less than once per class counts as the part of a parameter it can be.
     """
-    met = np.add.reduceat(np.minimum(counts / n_classes, 1.0), first[:-1])
+    met = np.add.reduceat(np.minimum(counts / n_classes, 1.0), offsets[:-1])
     d = 1 + float(np.maximum(met - 1, 0.0).sum())
     return float(d + 3 * d ** (1 / 3))
 
 
 def maximise_tables(
-    sums: Sums, prior: Prior, first: NDArray[np.int32], tied: NDArray[np.bool_] | None = None
+    sums: Sums, prior: Prior, offsets: NDArray[np.int32], tied: NDArray[np.bool_] | None = None
 ) -> Mixture:
     """The mixture that maximises the expected objective: (22a)–(22b), with pseudo-counts.
 
@@ -74,7 +74,7 @@ def maximise_tables(
     totals, counts = sums.totals + prior.weights, sums.table + prior.table
     if tied is not None:
         counts[tied] = counts[tied].sum(axis=1, keepdims=True)
-    return Mixture(totals / totals.sum(), normalise_tables(counts, first), first)
+    return Mixture(totals / totals.sum(), normalise_tables(counts, offsets), offsets)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class TableSteps:
 
     engine: MemoryEngine
     prior: Prior
-    first: NDArray[np.int32]
+    column_offsets: NDArray[np.int32]
     n_cells: int
     tied: NDArray[np.bool_] | None = None  # (C,) cells with one probability for all classes
     rooted: bool = False  # SQUAREM extrapolates roots of probabilities, not logarithms
@@ -105,7 +105,7 @@ class TableSteps:
         return sums.log_likelihood
 
     def m_step(self, sums: Sums) -> Mixture:
-        return maximise_tables(sums, self.prior, self.first, self.tied)
+        return maximise_tables(sums, self.prior, self.column_offsets, self.tied)
 
     def extrapolate(self, start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
         return (extrapolate_roots if self.rooted else extrapolate_logs)(start, once, twice)
@@ -117,7 +117,7 @@ def extrapolate_logs(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     (far,) = squarem(*([point] for point in points))
     far = np.exp(np.minimum(far, 0.0))
     weights = far[0] / far[0].sum()
-    return Mixture(weights, normalise_tables(far[1:], start.first), start.first)
+    return Mixture(weights, normalise_tables(far[1:], start.column_offsets), start.column_offsets)
 
 
 def extrapolate_roots(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
@@ -130,7 +130,7 @@ def extrapolate_roots(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     points = [np.sqrt(np.vstack([m.weights[None], m.table])) for m in (start, once, twice)]
     (far,) = squarem(*([point] for point in points))
     far = np.square(np.maximum(far, ROOT_FALL * points[2]))
-    return Mixture(far[0] / far[0].sum(), normalise_tables(far[1:], start.first), start.first)
+    return Mixture(far[0] / far[0].sum(), normalise_tables(far[1:], start.column_offsets), start.column_offsets)
 
 
 def entropy_of(mixture: Mixture, sums: Sums) -> float:
@@ -170,9 +170,9 @@ def pseudo_rows(smoothing: Any) -> float:
     return float(smoothing)
 
 
-def table_prior(counts: Floats, first: NDArray[np.int32], n_components: int, smoothing: float) -> Prior:
+def table_prior(counts: Floats, offsets: NDArray[np.int32], n_components: int, smoothing: float) -> Prior:
     """`smoothing` pseudo-rows per class with the marginals of the cell counts, and as many per class weight."""
-    return shaped_prior(marginal_proportions(counts, first), n_components, smoothing)
+    return shaped_prior(marginal_proportions(counts, offsets), n_components, smoothing)
 
 
 def shaped_prior(marginals: Floats, n_components: int, smoothing: float) -> Prior:
@@ -192,11 +192,11 @@ def table_steps(
 ) -> TableSteps:
     """EM steps over a table; cells that are `tied` (C,) have one probability for all classes, `rooted` as there."""
     counts = table.singles()
-    prior = table_prior(counts, table.first, n_components, smoothing)
+    prior = table_prior(counts, table.column_offsets, n_components, smoothing)
     if table.n_rows * table.n_columns * n_components <= SMALL_PASS and n_jobs is None:
         n_jobs = 1
     n_cells = max(round(float(counts.sum())), 1)
-    return TableSteps(engine_for(table, engine, n_jobs), prior, table.first, n_cells, tied, rooted)
+    return TableSteps(engine_for(table, engine, n_jobs), prior, table.column_offsets, n_cells, tied, rooted)
 
 
 def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSteps:
@@ -204,8 +204,8 @@ def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSt
 
     What `table_steps` gives with no smoothing, without counting the marginals that shape it: a path asks many times.
     """
-    none = Prior(np.zeros((int(table.first[-1]), n_classes)), np.zeros(n_classes))
-    return TableSteps(MemoryEngine(table, n_jobs), none, table.first, max(round(table.n_cells), 1))
+    none = Prior(np.zeros((int(table.column_offsets[-1]), n_classes)), np.zeros(n_classes))
+    return TableSteps(MemoryEngine(table, n_jobs), none, table.column_offsets, max(round(table.n_cells), 1))
 
 
 # -----------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def quasi_newton(
 
     `n_iter` counts passes; `path` has every rise. What comes back has not `converged`: EM confirms that.
     """
-    first, sizes = refined.params.first, np.diff(refined.params.first)
+    offsets, sizes = refined.params.column_offsets, np.diff(refined.params.column_offsets)
     shape = (len(refined.params.table) + 1, refined.params.n_classes)
     best, n_iter, path = refined, refined.n_iter, list(refined.path)
 
@@ -250,8 +250,8 @@ def quasi_newton(
             raise _IterationLimitError
         roots = flat.reshape(shape)
         squares = np.square(roots)
-        table = squares[1:] / np.repeat(np.add.reduceat(squares[1:], first[:-1], axis=0), sizes, axis=0)
-        params = Mixture(squares[0] / squares[0].sum(), table, first)
+        table = squares[1:] / np.repeat(np.add.reduceat(squares[1:], offsets[:-1], axis=0), sizes, axis=0)
+        params = Mixture(squares[0] / squares[0].sum(), table, offsets)
         sums = steps.e_step(params)
         objective = steps.objective(params, sums)
         n_iter += 1
@@ -259,7 +259,7 @@ def quasi_newton(
             path.append(objective)
             best = EMResult(params, sums, objective, steps.log_likelihood(sums), n_iter, False, path)
         totals, counts = sums.totals + steps.prior.weights, sums.table + steps.prior.table
-        rows = np.repeat(np.add.reduceat(counts, first[:-1], axis=0), sizes, axis=0)
+        rows = np.repeat(np.add.reduceat(counts, offsets[:-1], axis=0), sizes, axis=0)
         slope = np.vstack([(totals - totals.sum() * params.weights)[None], counts - rows * table])
         away = np.divide(2 * slope, roots, out=np.zeros(shape), where=roots != 0)
         return -objective, -away.ravel()

@@ -69,7 +69,7 @@ class RowView:
 
     @cached_property
     def one_hot(self) -> Floats:
-        width = int(self.sample.first[-1])
+        width = int(self.sample.column_offsets[-1])
         return one_hot_rows(self.sample, 0, min(self.sample.n_rows, DENSE_ROWS, max(DENSE_CELLS // width, 50)))
 
     @cached_property
@@ -130,7 +130,7 @@ def fill_classes(found: Mixture, view: RowView, n_components: int, rng: np.rando
         return found
     more = rows_as_seeds(view, lacking, rng)
     weights = np.concatenate([found.weights, more.weights * lacking / n_components])
-    return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.first)
+    return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.column_offsets)
 
 
 def randomly_assigned_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
@@ -141,7 +141,7 @@ def randomly_assigned_rows(view: RowView, n_components: int, rng: np.random.Gene
 
 def spectral_clusters(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
     """Classes from k-means in the leading directions of the standardised rows."""
-    points = view.embedded(min(n_components, int(view.sample.first[-1])))
+    points = view.embedded(min(n_components, int(view.sample.column_offsets[-1])))
     centres = points[_spread_points(points, view.weight, n_components, rng)]
     for _ in range(LLOYD_ROUNDS):
         nearest = (np.square(centres).sum(axis=1) - 2 * points @ centres.T).argmin(axis=1)
@@ -155,14 +155,14 @@ def spectral_clusters(view: RowView, n_components: int, rng: np.random.Generator
 def one_hot_rows(table: Table, begin: int, end: int) -> Floats:
     """Rows of a table as zeros and ones (m, C); a missing value is all zeros."""
     rows, columns = np.nonzero(table.present[begin:end])
-    out = np.zeros((min(end, table.n_rows) - begin, int(table.first[-1])))
-    out[rows, table.first[:-1][columns] + table.codes[begin:end][rows, columns]] = 1.0
+    out = np.zeros((min(end, table.n_rows) - begin, int(table.column_offsets[-1])))
+    out[rows, table.column_offsets[:-1][columns] + table.codes[begin:end][rows, columns]] = 1.0
     return out
 
 
 def dense_pairs(table: Table, n_rows: int) -> Floats:
     """Pair counts (C, C) of the first rows, each by its weight: dense products, some rows at a time."""
-    counts, weight = np.zeros((int(table.first[-1]),) * 2), table.each_weight()
+    counts, weight = np.zeros((int(table.column_offsets[-1]),) * 2), table.each_weight()
     for begin in range(0, n_rows, PAIRED_ROWS):
         end = min(begin + PAIRED_ROWS, n_rows)
         block = one_hot_rows(table, begin, end)
@@ -172,19 +172,19 @@ def dense_pairs(table: Table, n_rows: int) -> Floats:
 
 def marginal_table(table: AnyTable) -> Floats:
     """Each category's proportion of its column's observed cells (C,)."""
-    return marginal_proportions(table.singles(), table.first)
+    return marginal_proportions(table.singles(), table.column_offsets)
 
 
-def marginal_proportions(counts: Floats, first: NDArray[np.int32]) -> Floats:
+def marginal_proportions(counts: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Counts (C,) as proportions within their column, none quite zero."""
-    return normalise_tables(counts[:, None] + 1e-9, first)[:, 0]
+    return normalise_tables(counts[:, None] + 1e-9, offsets)[:, 0]
 
 
 def soften(mixture: Mixture, marginals: Floats) -> Mixture:
     """An initialisation with a tenth of the marginals mixed in, and as much of even weights."""
     table = (1 - MARGINAL_WEIGHT) * mixture.table + MARGINAL_WEIGHT * marginals[:, None]
     weights = mixture.weights + MARGINAL_WEIGHT / mixture.n_classes
-    return Mixture(weights / weights.sum(), table, mixture.first)
+    return Mixture(weights / weights.sum(), table, mixture.column_offsets)
 
 
 def _draw(probability: Floats, otherwise: Floats, rng: np.random.Generator) -> int:
@@ -205,18 +205,18 @@ def _spread_points(points: Floats, weight: Floats, number: int, rng: np.random.G
 
 def _around(view: RowView, seeds: Floats) -> Mixture:
     """One class per seed row: what the row says, leaning to the marginals; a missing value takes the marginals."""
-    first, marginals = view.sample.first, view.marginals[:, None]
-    said = np.repeat(np.add.reduceat(seeds.T, first[:-1], axis=0), np.diff(first), axis=0) > 0
+    offsets, marginals = view.sample.column_offsets, view.marginals[:, None]
+    said = np.repeat(np.add.reduceat(seeds.T, offsets[:-1], axis=0), np.diff(offsets), axis=0) > 0
     table = (1 - SEED_WEIGHT) * marginals + SEED_WEIGHT * np.where(said, seeds.T, marginals)
-    return Mixture(np.full(len(seeds), 1 / len(seeds)), table, first)
+    return Mixture(np.full(len(seeds), 1 / len(seeds)), table, offsets)
 
 
 def _from_memberships(view: RowView, proportions: Floats) -> Mixture:
     """The classes of rows divided among them by `proportions` (m, F)."""
     counts = view.one_hot.T @ proportions + view.marginals[:, None]
     totals = proportions.sum(axis=0) + 1
-    first = view.sample.first
-    return soften(Mixture(totals / totals.sum(), normalise_tables(counts, first), first), view.marginals)
+    offsets = view.sample.column_offsets
+    return soften(Mixture(totals / totals.sum(), normalise_tables(counts, offsets), offsets), view.marginals)
 
 
 # -----------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class Sample:
     @cached_property
     def pairs(self) -> Floats:
         """Pair counts (C, C) of as many rows as `GRAM_WORK` allows."""
-        rows = max(int(GRAM_WORK / int(self.table.first[-1]) ** 2), FEWEST_ROWS)
+        rows = max(int(GRAM_WORK / int(self.table.column_offsets[-1]) ** 2), FEWEST_ROWS)
         return dense_pairs(self.table, min(self.table.n_rows, rows))
 
     def counted(self, counts: PairCounts) -> Floats:
@@ -277,8 +277,8 @@ class Sample:
         out[self.cells] = cells_first
         return out
 
-    def mixture_as_given(self, mixture: Mixture, first: NDArray[np.int32]) -> Mixture:
-        return Mixture(mixture.weights, self.as_given(mixture.table), first)
+    def mixture_as_given(self, mixture: Mixture, offsets: NDArray[np.int32]) -> Mixture:
+        return Mixture(mixture.weights, self.as_given(mixture.table), offsets)
 
 
 def draw_sample(table: AnyTable, most: int, seed: int) -> Sample:
@@ -306,14 +306,14 @@ def in_name_order(table: Table) -> tuple[Table, NDArray[np.intp]]:
         recode[by_name] = np.arange(column.size)
         codes[:, at] = recode[table.codes[:, n]]
         columns.append(replace(column, categories=column.categories[by_name]))
-        cells.append(int(table.first[n]) + np.array(by_name, np.intp))
+        cells.append(int(table.column_offsets[n]) + np.array(by_name, np.intp))
     return replace(table, codes=codes, columns=tuple(columns)), np.concatenate(cells)
 
 
 def moment_inits(sample: Sample, n_components: int, rng: np.random.Generator) -> Iterator[tuple[str, Mixture]]:
     """Named initialisations from pair counts; none where there are too few columns or too many categories for them."""
-    if sample.table.n_columns > 1 and int(sample.table.first[-1]) <= MAX_CELLS:
-        split = balanced_split(np.diff(sample.table.first), rng)
+    if sample.table.n_columns > 1 and int(sample.table.column_offsets[-1]) <= MAX_CELLS:
+        split = balanced_split(np.diff(sample.table.column_offsets), rng)
         yield "spa", spa_init(sample, sample.pairs, n_components, split, rng, exact=False)
         yield "spectral", spectral_clusters(sample.view, n_components, rng)
 
@@ -328,12 +328,12 @@ def spa_init(
     exact: bool = True,
 ) -> Mixture:
     """CNMF-SPA on pair counts (C, C), softened; classes that X̃ cannot give are filled from data rows."""
-    first = sample.table.first
-    frequencies = pair_frequencies(counts, first)
-    cells = np.repeat(split, np.diff(first))
+    offsets = sample.table.column_offsets
+    frequencies = pair_frequencies(counts, offsets)
+    cells = np.repeat(split, np.diff(offsets))
     if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never occur in one row: no pair to learn from
         return rows_as_seeds(sample.view, n_components, rng)
-    found = factor_spa(frequencies, first, n_components, split, exact=exact).mixture
+    found = factor_spa(frequencies, offsets, n_components, split, exact=exact).mixture
     return soften(fill_classes(found, sample.view, n_components, rng), sample.view.marginals)
 
 
@@ -344,7 +344,7 @@ def naive_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.
     they hold decides: most categories first, then fewest missing values, then the commonest categories.
     """
     table = sample.table
-    singles, n_columns = np.split(table.singles(), table.first[1:-1]), table.n_columns
+    singles, n_columns = np.split(table.singles(), table.column_offsets[1:-1]), table.n_columns
     keys = [(-len(cells), -float(cells.sum()), (-np.sort(-cells)).tolist()) for cells in singles]
     place = np.argsort(sorted(range(n_columns), key=keys.__getitem__))
     return spa_init(sample, counts, n_components, naive_split(n_columns, (n_columns + 1) // 2)[place], rng)
@@ -352,7 +352,7 @@ def naive_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.
 
 def searched_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.Generator) -> Mixture:
     """SPA on the split, of several balanced ones and the naive one, whose model makes the pair counts likeliest."""
-    sizes = np.diff(sample.table.first)
+    sizes = np.diff(sample.table.column_offsets)
     splits = [naive_split(len(sizes), (len(sizes) + 1) // 2)]
     splits += [balanced_split(sizes, rng) for _ in range(SEARCHED_SPLITS - 1)]
     found = [spa_init(sample, counts, n_components, split, rng) for split in splits]
@@ -362,17 +362,17 @@ def searched_spa(sample: Sample, counts: Floats, n_components: int, rng: np.rand
 
 def random_init(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
     """Tables uniform on the simplex, weights too: RAND-EM."""
-    drawn = rng.standard_exponential((int(table.first[-1]), n_components))
-    sums = np.repeat(np.add.reduceat(drawn, table.first[:-1], axis=0), np.diff(table.first), axis=0)
-    return Mixture(rng.dirichlet(np.ones(n_components)), drawn / sums, table.first)
+    drawn = rng.standard_exponential((int(table.column_offsets[-1]), n_components))
+    sums = np.repeat(np.add.reduceat(drawn, table.column_offsets[:-1], axis=0), np.diff(table.column_offsets), axis=0)
+    return Mixture(rng.dirichlet(np.ones(n_components)), drawn / sums, table.column_offsets)
 
 
-def block_sums(values: Floats, first: NDArray[np.int32]) -> Floats:
+def block_sums(values: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Sums of a (C, C) matrix over the blocks of every two columns (N, N)."""
-    return np.asarray(np.add.reduceat(np.add.reduceat(values, first[:-1], axis=0), first[:-1], axis=1))
+    return np.asarray(np.add.reduceat(np.add.reduceat(values, offsets[:-1], axis=0), offsets[:-1], axis=1))
 
 
-def pair_frequencies(counts: Floats, first: NDArray[np.int32]) -> Floats:
+def pair_frequencies(counts: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Estimated pairwise marginals (C, C), Proposition 1: counts over the rows that show both columns."""
-    spread = np.repeat(np.repeat(block_sums(counts, first), np.diff(first), axis=0), np.diff(first), axis=1)
+    spread = np.repeat(np.repeat(block_sums(counts, offsets), np.diff(offsets), axis=0), np.diff(offsets), axis=1)
     return np.asarray(np.where(spread > 0, counts / np.where(spread > 0, spread, 1.0), 0.0))

@@ -119,9 +119,9 @@ class JointPMF:
         known = self._codes(given)
         keep = [n for n in range(len(self.columns)) if n not in known]
         rows = [self._profile(n).T for n in keep]
-        first = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
         table = np.concatenate(rows) if rows else np.empty((0, self.mixture.n_classes))
-        return JointPMF(Mixture(self._class_posterior(known), table, first), tuple(self.columns[n] for n in keep))
+        return JointPMF(Mixture(self._class_posterior(known), table, offsets), tuple(self.columns[n] for n in keep))
 
     def expect(self, column: Any, given: Mapping[Any, Any] | None = None) -> float:
         """Expected value of a column whose categories are numbers: the MMSE prediction.
@@ -243,7 +243,7 @@ class JointPMF:
 
     def _profile(self, n: int) -> Floats:
         """(F, categories) of a column."""
-        return np.asarray(self.mixture.table[self.mixture.first[n] : self.mixture.first[n + 1]].T)
+        return np.asarray(self.mixture.table[self.mixture.column_offsets[n] : self.mixture.column_offsets[n + 1]].T)
 
     def _codes(self, event: Mapping[Any, Any]) -> dict[int, int]:
         """Columns and codes that an event fixes."""
@@ -258,7 +258,7 @@ class JointPMF:
 
     def _log_likelihood(self, codes: Mapping[int, int]) -> Floats:
         """log P(event | class) (F,): hundreds of columns would underflow without the logarithm."""
-        rows = [self.mixture.first[n] + code for n, code in codes.items()]
+        rows = [self.mixture.column_offsets[n] + code for n, code in codes.items()]
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.mixture.table[rows]).sum(axis=0))
 

@@ -54,7 +54,7 @@ def merged_inits(
 ) -> Iterator[tuple[str, Mixture]]:
     """Named initialisations, each from many classes of its own."""
     rows = sample.table if sample.table.n_rows <= MERGE_ROWS else sample.table.take(np.arange(MERGE_ROWS))
-    most = max(n_components, int(np.sqrt(MERGE_WORK / int(rows.first[-1]))))
+    most = max(n_components, int(np.sqrt(MERGE_WORK / int(rows.column_offsets[-1]))))
     number = min(TIMES * n_components, most, max(rows.n_rows, n_components))
     for name, kind in KINDS:
         yield name, merged_init(rows, kind(sample.view, number, rng), n_components, n_jobs)
@@ -64,22 +64,24 @@ def merged_init(rows: Table, many: Mixture, n_components: int, n_jobs: int | Non
     """`many` classes after a few passes over the rows, merged down to `n_components`."""
     steps = table_steps(rows, many.n_classes, SMOOTHING, n_jobs)
     sums = em(steps, many, max_iter=N_ITER, tol=0.0).sums
-    counts, weights = merge_down(sums.table + steps.prior.table, sums.totals + SMOOTHING, rows.first, n_components)
-    return Mixture(weights / weights.sum(), normalise_tables(counts, rows.first), rows.first)
+    counts, weights = merge_down(
+        sums.table + steps.prior.table, sums.totals + SMOOTHING, rows.column_offsets, n_components
+    )
+    return Mixture(weights / weights.sum(), normalise_tables(counts, rows.column_offsets), rows.column_offsets)
 
 
-def merge_down(counts: Floats, weights: Floats, first: NDArray[np.int32], n_classes: int) -> tuple[Floats, Floats]:
+def merge_down(counts: Floats, weights: Floats, offsets: NDArray[np.int32], n_classes: int) -> tuple[Floats, Floats]:
     """Expected counts (C, G) and class totals (G,) of G classes, merged in pairs until `n_classes` are left.
 
     The pair that goes is the one whose union loses least of Σ n log p, the likelihood of rows that know their class.
     """
     counts, weights = counts.copy(), weights.copy()
-    worth = _worth(counts, weights, first)
+    worth = _worth(counts, weights, offsets)
     cost = np.full((len(weights), len(weights)), np.inf)
     left, right = np.triu_indices(len(weights), 1)
     for begin in range(0, len(left), max(CHUNK // len(counts), 1)):
         some = slice(begin, begin + max(CHUNK // len(counts), 1))
-        cost[left[some], right[some]] = _losses(counts, weights, worth, first, left[some], right[some])
+        cost[left[some], right[some]] = _losses(counts, weights, worth, offsets, left[some], right[some])
     alive = np.ones(len(weights), bool)
     for _ in range(len(weights) - n_classes):
         kept, gone = np.unravel_index(int(np.argmin(cost)), cost.shape)
@@ -87,19 +89,19 @@ def merge_down(counts: Floats, weights: Floats, first: NDArray[np.int32], n_clas
         weights[kept] += weights[gone]
         alive[gone] = False
         cost[gone, :] = cost[:, gone] = np.inf
-        worth[kept] = _worth(counts[:, [kept]], weights[[kept]], first)[0]
+        worth[kept] = _worth(counts[:, [kept]], weights[[kept]], offsets)[0]
         rest = np.flatnonzero(alive & (np.arange(len(weights)) != kept))
         pairs = np.minimum(kept, rest), np.maximum(kept, rest)
-        cost[pairs] = _losses(counts, weights, worth, first, *pairs)
+        cost[pairs] = _losses(counts, weights, worth, offsets, *pairs)
     return np.ascontiguousarray(counts[:, alive]), weights[alive]
 
 
 def single_merges(
-    counts: Floats, weights: Floats, first: NDArray[np.int32], number: int
+    counts: Floats, weights: Floats, offsets: NDArray[np.int32], number: int
 ) -> Iterator[tuple[Floats, Floats]]:
     """The `number` cheapest ways to merge two classes, as `merge_down` would, the cheapest first."""
     left, right = np.triu_indices(len(weights), 1)
-    cost = _losses(counts, weights, _worth(counts, weights, first), first, left, right)
+    cost = _losses(counts, weights, _worth(counts, weights, offsets), offsets, left, right)
     for pair in np.argsort(cost, kind="stable")[:number]:
         kept, gone = left[pair], right[pair]
         merged, totals = counts.copy(), weights.copy()
@@ -112,18 +114,18 @@ def _losses(
     counts: Floats,
     weights: Floats,
     worth: Floats,
-    first: NDArray[np.int32],
+    offsets: NDArray[np.int32],
     left: NDArray[np.intp],
     right: NDArray[np.intp],
 ) -> Floats:
     """Nats lost when each left class and its right one become one."""
-    both = _worth(counts[:, left] + counts[:, right], weights[left] + weights[right], first)
+    both = _worth(counts[:, left] + counts[:, right], weights[left] + weights[right], offsets)
     return np.asarray(worth[left] + worth[right] - both)
 
 
-def _worth(counts: Floats, weights: Floats, first: NDArray[np.int32]) -> Floats:
+def _worth(counts: Floats, weights: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Σ n log p of each class (G,): its cells within their columns, and the class itself."""
-    columns = np.add.reduceat(counts, first[:-1], axis=0)
+    columns = np.add.reduceat(counts, offsets[:-1], axis=0)
     return np.asarray(_n_log_n(counts).sum(axis=0) - _n_log_n(columns).sum(axis=0) + _n_log_n(weights))
 
 

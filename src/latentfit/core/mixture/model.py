@@ -149,7 +149,7 @@ class TableModel(LatentModel):
     def n_parameters(self) -> int:
         """Free parameters: class weights and, per column, categories − 1 for each class."""
         check_is_fitted(self)
-        return count_parameters(self._mixture.first, self.n_components_)
+        return count_parameters(self._mixture.column_offsets, self.n_components_)
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Akaike's criterion on data X (smaller is better).
@@ -372,7 +372,7 @@ class TableCheckpoint(KeptFile):
         def keep(at: SolverState[Mixture]) -> None:
             if self.due:
                 arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
-                arrays["first"] = at.params.first
+                arrays["first"] = at.params.column_offsets
                 self.write(arrays, {"n_iter": at.n_iter, "decided": decided})
 
         return keep

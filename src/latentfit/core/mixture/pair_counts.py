@@ -1,11 +1,11 @@
 """Pair counts: in how many rows do two cells occur together — equation (3) of the crowd paper times |S|.
 
-Cells are stacked as everywhere: column n owns cells first[n]:first[n+1]. Counts are int64 and add, so the
-counts of two halves of the data are the sum of theirs. Ragged rows keep only what was seen (sparse); dense
+Cells are stacked as everywhere: column n owns cells ``column_offsets[n]:column_offsets[n + 1]``. Counts are int64
+and add, so the counts of two halves of the data are the sum of theirs. CSR rows keep only what was seen (sparse); dense
 tables, where nearly every pair occurs, keep the full matrix.
 
 Paper     Ibrahim & Fu 2022, (3), for labels; Ibrahim & Fu 2021, Proposition 1, for tables with missing values
-Needs     coded rows; for ragged ones a list of pairs that fits into memory
+Needs     coded rows; for CSR rows a list of pairs that fits into memory
 Promises  exact integers (weighted rows: sums of their weights); unbiased where missing values say nothing
 Differs   counts are kept, frequencies are made when asked for; rows count for the pairs they show both columns of
 
@@ -36,16 +36,16 @@ class PairCounts:
     """Symmetric counts of cells occurring together; the diagonal blocks hold the single counts."""
 
     gram: sp.csr_array
-    first: NDArray[np.int32]
+    column_offsets: NDArray[np.int32]
 
     @property
     def n_columns(self) -> int:
-        return len(self.first) - 1
+        return len(self.column_offsets) - 1
 
     def __add__(self, other: PairCounts) -> PairCounts:
-        if not np.array_equal(self.first, other.first):
+        if not np.array_equal(self.column_offsets, other.column_offsets):
             raise ValueError("pair counts of different columns cannot be added")
-        return PairCounts((self.gram + other.gram).tocsr(), self.first)
+        return PairCounts((self.gram + other.gram).tocsr(), self.column_offsets)
 
     @cached_property
     def singles(self) -> Ints:
@@ -55,7 +55,7 @@ class PairCounts:
     @cached_property
     def observed(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Ints]:
         """Observed pairs m < j of columns (Ω of the paper), and how many rows each pair shares (S)."""
-        column_of = np.repeat(np.arange(self.n_columns), np.diff(self.first))
+        column_of = np.repeat(np.arange(self.n_columns), np.diff(self.column_offsets))
         coo = self.gram.tocoo()
         left, right = column_of[coo.coords[0]], column_of[coo.coords[1]]
         upper = left < right
@@ -74,7 +74,7 @@ class PairCounts:
 
     def blocks(self) -> Ints:
         """The counts of all observed pairs (P, K, K), for columns of equal size K."""
-        size = int(self.first[1] - self.first[0])
+        size = int(self.column_offsets[1] - self.column_offsets[0])
         left, right, _ = self.observed
         key = left * self.n_columns + right
         coo = self.gram.tocoo()
@@ -105,21 +105,21 @@ def with_singles(gram: sp.csr_array, counts: Ints) -> sp.csr_array:
 def count_table_pairs(table: AnyTable, *, threads: int = 1) -> PairCounts:
     """All pairs of a dense table in one pass; rows with weights count as often as their weight says."""
     if not table.weighted:
-        upper = np.zeros((int(table.first[-1]),) * 2, np.int64)
+        upper = np.zeros((int(table.column_offsets[-1]),) * 2, np.int64)
         for block in table.blocks() if isinstance(table, StoredTable) else [table]:
-            upper += pair_counts(DenseCodes(np.ascontiguousarray(block.codes), table.first), threads=threads)
-        return PairCounts(sp.csr_array(np.triu(upper) + np.triu(upper, 1).T), table.first)
-    gram = sp.csr_array((int(table.first[-1]),) * 2)
+            upper += pair_counts(DenseCodes(np.ascontiguousarray(block.codes), table.column_offsets), threads=threads)
+        return PairCounts(sp.csr_array(np.triu(upper) + np.triu(upper, 1).T), table.column_offsets)
+    gram = sp.csr_array((int(table.column_offsets[-1]),) * 2)
     for block in table.blocks():  # blocks in order, as everywhere
         gram = gram + _weighted_gram(block)
-    return PairCounts(sp.csr_array(gram), table.first)
+    return PairCounts(sp.csr_array(gram), table.column_offsets)
 
 
 def _weighted_gram(table: Table) -> sp.csr_array:
     assert table.row_weight is not None
     rows, columns = np.nonzero(table.present)
-    at = table.first[:-1][columns] + table.codes[rows, columns]
-    shape = (table.n_rows, int(table.first[-1]))
+    at = table.column_offsets[:-1][columns] + table.codes[rows, columns]
+    shape = (table.n_rows, int(table.column_offsets[-1]))
     one_hot = sp.csr_array((np.ones(len(at)), (rows, at)), shape=shape)
     weighted = sp.csr_array((table.row_weight[rows], (rows, at)), shape=shape)
     return sp.csr_array(one_hot.T @ weighted)

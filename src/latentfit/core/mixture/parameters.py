@@ -1,6 +1,6 @@
 """The one parameter object of all table-like models: class weights plus conditional tables.
 
-``P(row) = Σ_f weights[f] · Π_n table[first[n] + row[n], f]``. Dawid–Skene is this with one column per
+``P(row) = Σ_f weights[f] · Π_n table[column_offsets[n] + row[n], f]``. Dawid–Skene is this with one column per
 annotator, a Bernoulli mixture is this with two categories per column. In the papers it is (1) of Ibrahim & Fu 2022
 (crowds), (1)–(2) of Ibrahim & Fu 2021 (tables) and (1.1) of Najafi, Motahari & Rabiee 2020 (clusters).
 """
@@ -22,14 +22,14 @@ far above the clamp of the kernels, and no count below 10¹² rows can tell it f
 
 @dataclass(frozen=True)
 class Mixture:
-    """Class weights (F,) and stacked conditional tables (C, F); column n owns rows first[n]:first[n+1].
+    """Class weights (F,) and stacked conditional tables (C, F): column n owns a slice of the rows, from its offset on.
 
     The model of three papers: (1)–(2) for tables, (1) for crowds, (1.1) for clusters.
     """
 
     weights: Floats
     table: Floats
-    first: NDArray[np.int32]
+    column_offsets: NDArray[np.int32]
 
     @property
     def n_classes(self) -> int:
@@ -37,7 +37,7 @@ class Mixture:
 
     @property
     def n_columns(self) -> int:
-        return len(self.first) - 1
+        return len(self.column_offsets) - 1
 
     def log_weights(self) -> Floats:
         return self._logs[0]
@@ -55,15 +55,15 @@ class Mixture:
 
     def permuted(self, order: NDArray[np.intp]) -> Mixture:
         """The same model with its classes in another order."""
-        return Mixture(self.weights[order], np.ascontiguousarray(self.table[:, order]), self.first)
+        return Mixture(self.weights[order], np.ascontiguousarray(self.table[:, order]), self.column_offsets)
 
     def profiles(self) -> list[Floats]:
         """Per column, the (class, category) table."""
-        return [self.table[a:b].T for a, b in zip(self.first[:-1], self.first[1:], strict=True)]
+        return [self.table[a:b].T for a, b in zip(self.column_offsets[:-1], self.column_offsets[1:], strict=True)]
 
     def draw_codes(self, n: int, classes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.intp]:
         """Codes of column n, one for the class of each row, by the inverse of the distribution function."""
-        below = np.cumsum(self.table[self.first[n] : self.first[n + 1]], axis=0).T[classes]
+        below = np.cumsum(self.table[self.column_offsets[n] : self.column_offsets[n + 1]], axis=0).T[classes]
         drawn = (rng.random(len(classes))[:, None] > below).sum(axis=1)
         return np.asarray(np.minimum(drawn, below.shape[1] - 1), np.intp)
 
@@ -77,20 +77,20 @@ def stack_confusions(weights: Floats, confusions: Floats) -> Mixture:
 
 def unstack_confusions(mixture: Mixture) -> Floats:
     """The confusion matrices (worker, true, given) of a mixture whose columns all have the same size."""
-    n_given = int(mixture.first[1] - mixture.first[0])
+    n_given = int(mixture.column_offsets[1] - mixture.column_offsets[0])
     return mixture.table.reshape(mixture.n_columns, n_given, mixture.n_classes).transpose(0, 2, 1)
 
 
-def normalise_tables(table: Floats, first: NDArray[np.int32]) -> Floats:
+def normalise_tables(table: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Every column's categories sum to one within each class; a class without mass gets the uniform."""
-    sizes = first[1:] - first[:-1]
+    sizes = offsets[1:] - offsets[:-1]
     size = int(sizes[0]) if len(sizes) else 0
     if size and (sizes == size).all():  # columns of one size need no lists of where each begins
         cube = table.reshape(len(sizes), size, -1)
         sums = cube[:, :1] + cube[:, 1:] if size == 2 else np.add.reduce(cube, axis=1, keepdims=True)
         if (sums > 0).all():
             return np.asarray((cube / sums).reshape(table.shape))
-    sums = np.add.reduceat(table, first[:-1], axis=0)
+    sums = np.add.reduceat(table, offsets[:-1], axis=0)
     empty = sums <= 0
     filled = table + np.repeat(empty, sizes, axis=0) if empty.any() else table
     totals = np.where(empty, sizes[:, None], sums)

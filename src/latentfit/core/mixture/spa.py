@@ -77,7 +77,7 @@ def denoised(normalised: Floats, mass: Floats, rank: int) -> Floats:
 
 def factor_spa(
     frequencies: Floats,
-    first: NDArray[np.int32],
+    offsets: NDArray[np.int32],
     n_components: int,
     split: NDArray[np.bool_],
     *,
@@ -92,7 +92,7 @@ def factor_spa(
     among others, at a tenth of the time. Fewer than `n_components` classes come back when X̃ has no more independent
     columns.
     """
-    sizes = np.diff(first)
+    sizes = np.diff(offsets)
     cells = np.repeat(split, sizes)
     virtual = frequencies[np.ix_(cells, ~cells)]  # (3)
     mass = virtual.sum(axis=0)
@@ -107,12 +107,12 @@ def factor_spa(
     gram = (left.T @ left) * (right.T @ right)
     target = np.einsum("lf,lk,kf->f", left, virtual, right)
     weights = _nonnegative_weights(gram, target)  # line 16
-    table = np.empty((int(first[-1]), len(anchors)))
+    table = np.empty((int(offsets[-1]), len(anchors)))
     table[cells], table[~cells] = left, right
     residual = float(np.linalg.norm(virtual - (left * weights) @ right.T))
     values = np.linalg.svd(left, compute_uv=False)
     condition = float(values[0] / max(values[-1], 1e-300))
-    return SpaFactors(Mixture(weights / weights.sum(), table, first), anchors, condition, residual)
+    return SpaFactors(Mixture(weights / weights.sum(), table, offsets), anchors, condition, residual)
 
 
 def naive_split(n_columns: int, n_left: int) -> NDArray[np.bool_]:
@@ -135,8 +135,8 @@ def balanced_split(sizes: NDArray[np.int32], rng: np.random.Generator) -> NDArra
 
 def pair_log_likelihood(counts: Floats, mixture: Mixture) -> float:
     """Log-likelihood of the pair counts (C, C) of different columns under a mixture: what splits are compared by."""
-    first = mixture.first
-    column_of = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    offsets = mixture.column_offsets
+    column_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     stated = np.maximum((mixture.table * mixture.weights) @ mixture.table.T, PROBABILITY_FLOOR)
     return float((counts * np.log(stated) * (column_of[:, None] < column_of)).sum())
 

@@ -25,9 +25,9 @@ from latentfit.core.kernels import Floats
 from latentfit.core.names import (
     are_words,
     encode,
-    gaps_of,
     interval_names,
     match,
+    missing_of,
     tell_alike,
     tell_row_names,
     to_arrow,
@@ -295,7 +295,7 @@ def _apply(
     for given, known in pick_known(names, arrays, columns):
         array = to_arrow(given, f"{known.name!r}")
         codes = _match(array, known)
-        strange = (codes < 0) & ~gaps_of(array)
+        strange = (codes < 0) & ~missing_of(array)
         if strange.any():
             unseen += int(strange.sum())
             example = example or f"{array[int(strange.argmax())].as_py()!r} in column {known.name!r}"

@@ -89,7 +89,7 @@ class StoredTable:
         return self._sums[2] if self.weighted else float(self.counts.sum())
 
     @cached_property
-    def first(self) -> NDArray[np.int32]:
+    def column_offsets(self) -> NDArray[np.int32]:
         return np.concatenate([[0], np.cumsum([column.size for column in self.columns])]).astype(np.int32)
 
     @property
@@ -99,7 +99,7 @@ class StoredTable:
 
     @cached_property
     def packing(self) -> Packing | None:
-        return plan_packing(self.n_rows, self.first, self.missing_columns)
+        return plan_packing(self.n_rows, self.column_offsets, self.missing_columns)
 
     def spread(self, log_table: Floats) -> Floats:
         """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
@@ -112,8 +112,8 @@ class StoredTable:
     def cells(self, begin: int, end: int) -> DenseCodes:
         """Packed codes of some rows; they stand in a buffer that the next call fills again."""
         if self.packing is None:
-            return DenseCodes(self._read(begin, end), self.first)
-        return DenseCodes(self._read(begin, end), self.packing.first, self.packing.columns)
+            return DenseCodes(self._read(begin, end), self.column_offsets)
+        return DenseCodes(self._read(begin, end), self.packing.column_offsets, self.packing.columns)
 
     def weights(self, begin: int, end: int) -> Floats | None:
         """Weights of some rows, None when each counts once."""
@@ -157,7 +157,7 @@ class StoredTable:
 
     def without(self, gone: NDArray[np.bool_]) -> StoredTable:
         """The table without some of its columns, in a file of its own for as long as it is used."""
-        cells = np.repeat(~gone, np.diff(self.first))
+        cells = np.repeat(~gone, np.diff(self.column_offsets))
         columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
         part = replace(
             self, columns=columns, counts=self.counts[cells], missing_columns=self.missing_columns[~gone], lease=None

@@ -33,13 +33,13 @@ STATE_COST = 6
 class Packing:
     """How neighbouring columns share a code: which, and how many states each has.
 
-    `first` (groups + 1,) is the first state of every group.
+    `column_offsets` (groups + 1,) is the first state of every group.
     """
 
     sizes: NDArray[np.intp]
     states: NDArray[np.intp]  # sizes, and one more where a column has missing values
     groups: tuple[slice, ...]
-    first: NDArray[np.int32]
+    column_offsets: NDArray[np.int32]
 
     @cached_property
     def columns(self) -> PackedColumns:
@@ -49,7 +49,7 @@ class Packing:
 
     @property
     def dtype(self) -> Any:
-        return np.uint8 if int(np.diff(self.first).max()) <= 256 else np.uint16
+        return np.uint8 if int(np.diff(self.column_offsets).max()) <= 256 else np.uint16
 
     def pack(self, codes: Codes) -> Codes:
         """Codes of columns (rows, N) → codes of groups."""
@@ -102,15 +102,15 @@ def has_missing(codes: Codes, sizes: NDArray[np.intp]) -> NDArray[np.bool_]:
     return np.asarray(codes.max(axis=0, initial=0) >= sizes)
 
 
-def plan_packing(n_rows: int, first: NDArray[np.int32], missing_columns: NDArray[np.bool_]) -> Packing | None:
+def plan_packing(n_rows: int, offsets: NDArray[np.int32], missing_columns: NDArray[np.bool_]) -> Packing | None:
     """How to pack columns of so many rows, or None when packing saves nothing."""
-    sizes = np.diff(first).astype(np.intp)
+    sizes = np.diff(offsets).astype(np.intp)
     states = sizes + missing_columns  # a missing value is one state more, and stands for no cell
     groups = plan_groups(n_rows, states)
     if len(groups) == len(sizes):
         return None
-    first = np.cumsum([0, *(states[group].prod() for group in groups)]).astype(np.int32)
-    return Packing(sizes, states, tuple(groups), first)
+    offsets = np.cumsum([0, *(states[group].prod() for group in groups)]).astype(np.int32)
+    return Packing(sizes, states, tuple(groups), offsets)
 
 
 # -----------------------------------------------------------------------------
@@ -189,14 +189,14 @@ class Table:
         return self.n_rows if self.unique_index is None else len(self.unique_index)
 
     @cached_property
-    def first(self) -> NDArray[np.int32]:
+    def column_offsets(self) -> NDArray[np.int32]:
         sizes = [column.size for column in self.columns]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:
         """Which cells are observed (unique rows, columns)."""
-        return np.asarray(self.codes < np.diff(self.first))
+        return np.asarray(self.codes < np.diff(self.column_offsets))
 
     @cached_property
     def n_cells(self) -> float:
@@ -240,12 +240,12 @@ class Table:
     @cached_property
     def packing(self) -> Packing | None:
         """Neighbouring columns in one code, when that makes a pass cheaper."""
-        return plan_packing(self.n_rows, self.first, self.missing_columns)
+        return plan_packing(self.n_rows, self.column_offsets, self.missing_columns)
 
     @cached_property
     def missing_columns(self) -> NDArray[np.bool_]:
         """Which columns have a missing value."""
-        return has_missing(self.codes, np.diff(self.first))
+        return has_missing(self.codes, np.diff(self.column_offsets))
 
     @cached_property
     def _packed(self) -> Codes:
@@ -261,8 +261,8 @@ class Table:
     def _cells(self, begin: int, end: int) -> DenseCodes:
         codes = np.ascontiguousarray(self._packed[begin:end])
         if self.packing is None:
-            return DenseCodes(codes, self.first)
-        return DenseCodes(codes, self.packing.first, self.packing.columns)
+            return DenseCodes(codes, self.column_offsets)
+        return DenseCodes(codes, self.packing.column_offsets, self.packing.columns)
 
     def codes_of(self, begin: int, end: int) -> Codes:
         """Codes of some rows."""
@@ -294,7 +294,7 @@ class Table:
     def _singles(self) -> Floats:
         """Counted once, one column at a time, so that memory stays flat."""
         missing = np.iinfo(self.codes.dtype).max
-        sizes = np.diff(self.first)
+        sizes = np.diff(self.column_offsets)
         counts = [np.bincount(self.codes[:, n], self.row_weight, missing + 1)[:size] for n, size in enumerate(sizes)]
         cells = np.concatenate(counts).astype(np.float64)
         cells.setflags(write=False)
@@ -340,7 +340,7 @@ def packed_alike(table: Table) -> Table:
     A row's log-likelihood then has the same bits alone, in a batch, and in a file of any length.
     """
     alike = replace(table)
-    alike.__dict__["packing"] = plan_packing(BLOCK_ROWS, table.first, np.ones(table.n_columns, bool))
+    alike.__dict__["packing"] = plan_packing(BLOCK_ROWS, table.column_offsets, np.ones(table.n_columns, bool))
     return alike
 
 

@@ -30,7 +30,7 @@ from latentfit.core.frames import (
     find_roles,
     index_names,
 )
-from latentfit.core.names import LARGEST_EXACT, decoded, encode, is_gap, objects, to_arrow
+from latentfit.core.names import LARGEST_EXACT, decoded, encode, is_missing, objects, to_arrow
 from latentfit.labels.data.labels import NO_ANSWER, Abstain, Bins, Gold, Labels, from_long, from_wide, no_name
 
 ALIASES = {
@@ -232,7 +232,7 @@ def _check_workers(arrays: dict[Any, pa.Array]) -> None:
 
 
 def _values(array: pa.Array) -> list[Any]:
-    return [value for value in pc.unique(decoded(array)).to_pylist() if not is_gap(value)]
+    return [value for value in pc.unique(decoded(array)).to_pylist() if not is_missing(value)]
 
 
 def _side_by_side(arrays: list[pa.Array]) -> NDArray[Any]:
@@ -243,7 +243,7 @@ def _side_by_side(arrays: list[pa.Array]) -> NDArray[Any]:
     alike = len(kinds) <= 1 and not any(array.null_count for array in integers)
     if alike or (numbers and all(map(_exact_as_floats, integers))):
         return np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)
-    return np.array([[None if is_gap(v) else _spelled(v) for v in array.to_pylist()] for array in arrays], object).T
+    return np.array([[None if is_missing(v) else _spelled(v) for v in array.to_pylist()] for array in arrays], object).T
 
 
 def _exact_as_floats(array: pa.Array) -> bool:

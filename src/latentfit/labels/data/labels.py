@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError, DataWarning
-from latentfit.core.kernels import BLOCK_ROWS, RaggedCells
+from latentfit.core.kernels import BLOCK_ROWS, CsrRows
 from latentfit.core.names import Names, encode, from_names, interval_names, match, plain, to_arrow
 from latentfit.core.numbers import worth_of
 
@@ -90,7 +90,7 @@ class CodedLabels(ABC):
         """The same labels with the classes marked that no worker gives."""
 
     @abstractmethod
-    def cells(self, begin: int, end: int) -> RaggedCells:
+    def cells(self, begin: int, end: int) -> CsrRows:
         """Cells of a range of tasks; a known answer is one more cell, past all workers' rows.
 
         So is, where classes are never given, that the answer is not known: it rules these classes out.
@@ -110,7 +110,7 @@ class CodedLabels(ABC):
         return len(self.class_names)
 
     @property
-    def first(self) -> NDArray[np.int32]:
+    def column_offsets(self) -> NDArray[np.int32]:
         """Where each worker's rows begin in a stacked table: all workers have the same categories."""
         return np.arange(0, (self.n_workers + 1) * self.n_classes, self.n_classes, dtype=np.int32)
 
@@ -229,18 +229,18 @@ class Labels(CodedLabels):
         answer = self.answer_of()
         return self if answer is None else self.subset(np.diff(answer, prepend=-1) > 0)
 
-    def cells(self, begin: int, end: int) -> RaggedCells:
+    def cells(self, begin: int, end: int) -> CsrRows:
         low, high = self.offsets[begin], self.offsets[end]
         at = self.workers[low:high] * np.int32(self.n_classes) + self.given[low:high]
         offsets = self.offsets[begin : end + 1] - low
         if self.gold is None and not self.never_given:
-            return RaggedCells(offsets, at)
+            return CsrRows(offsets, at)
         gold = np.full(end - begin, NO_GOLD, np.int32) if self.gold is None else self.gold[begin:end]
         known = gold >= 0
         pinned = known | bool(self.never_given)
         pin = self.n_workers * self.n_classes + np.where(known, gold, self.n_classes)
         before = np.concatenate([[0], np.cumsum(pinned)])
-        return RaggedCells(offsets + before, np.insert(at, offsets[1:][pinned], pin[pinned].astype(np.int32)))
+        return CsrRows(offsets + before, np.insert(at, offsets[1:][pinned], pin[pinned].astype(np.int32)))
 
     def subset(self, mask: NDArray[np.bool_]) -> Labels:
         """The same tasks and workers with only the labels in `mask`."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError
 from latentfit.core.frames import Columns
-from latentfit.core.kernels import BLOCK_ROWS, RaggedCells
+from latentfit.core.kernels import BLOCK_ROWS, CsrRows
 from latentfit.core.names import Names, encode, from_names, match, typed_names
 from latentfit.core.sampling import Words, hash_limit, numbered_apart, scramble
 from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, letters_of, words_of, write_flat
@@ -136,9 +136,9 @@ class StoredLabels(CodedLabels):
         names = named(words_of(np.diff(ends), letters), self.kind)
         return names.cast(pa.string()) if self.kind == "word" and len(letters) < 2**31 else names
 
-    def cells(self, begin: int, end: int) -> RaggedCells:
+    def cells(self, begin: int, end: int) -> CsrRows:
         if self.answers is None and not self.never_given:
-            return RaggedCells(*self._labels(begin, end))
+            return CsrRows(*self._labels(begin, end))
         return self.task_slice(begin, end).cells(0, end - begin)
 
     def loaded(self) -> Labels:

@@ -108,7 +108,7 @@ def expected_agreement(pairs: PairCounts, mixture: Mixture) -> Floats:
 
 def agreements(pairs: PairCounts) -> Ints:
     """On how many common tasks each observed pair of workers gave the same label (P,)."""
-    size = int(pairs.first[1] - pairs.first[0])
+    size = int(pairs.column_offsets[1] - pairs.column_offsets[0])
     left, right, _ = pairs.observed
     coo = pairs.gram.tocoo()
     row, col = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
@@ -135,7 +135,7 @@ def find_dependent_pairs(pairs: PairCounts, mixture: Mixture) -> DependentPairs:
 
 def by_habit(mixture: Mixture, left: NDArray[np.intp], right: NDArray[np.intp]) -> Floats:
     """How often each pair would agree if their labels had nothing to do with the task (P,): two constants, always."""
-    n_given = int(mixture.first[1] - mixture.first[0])
+    n_given = int(mixture.column_offsets[1] - mixture.column_offsets[0])
     usual = (mixture.table @ mixture.weights).reshape(-1, n_given)
     return np.asarray(np.minimum(np.einsum("pg,pg->p", usual[left], usual[right]), 1.0))
 

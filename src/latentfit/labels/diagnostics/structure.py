@@ -126,7 +126,7 @@ def examine_classes(
 
 
 def _report_common_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -> None:
-    small = pairs is not None and len(pairs.observed[2]) * int(pairs.first[1]) ** 2 <= TABLE_CELLS
+    small = pairs is not None and len(pairs.observed[2]) * int(pairs.column_offsets[1]) ** 2 <= TABLE_CELLS
     related = tables_related(pairs) if pairs is not None and small else None
     examiner.quantities["relation"] = related
     seen = f"(support {overall:.1f}, {LEAST_SUPPORT:.0f} needed)"

@@ -415,7 +415,7 @@ class FittedCrowd:
     ) -> tuple[Floats, Floats]:
         """Posterior (n, K) of any tasks, and their log-likelihood (n,); an unseen annotator counts as the average."""
         data = recode(labels, self.worker_names, self.class_names)
-        mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.first)
+        mixture = Mixture(self.mixture.weights, np.vstack([self.mixture.table, self.pooled]), data.column_offsets)
         posterior, score = tempered_posterior(data, mixture, self.beta if tempered else 1.0, MemoryEngine(data, n_jobs))
         return (vote_proportions(data, self.mixture.weights) if self.votes else posterior), score
 

@@ -192,4 +192,4 @@ def square_root(X: Floats, n_classes: int) -> Floats:
 
 
 def _block_size(pairs: PairCounts) -> int:
-    return int(pairs.first[1] - pairs.first[0])
+    return int(pairs.column_offsets[1] - pairs.column_offsets[0])

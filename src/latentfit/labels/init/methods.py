@@ -76,7 +76,7 @@ def vote_mixture(labels: CodedLabels) -> Mixture:
     """Confusion matrices and prior that the votes imply, smoothed like the default fit."""
     stats = vote_statistics(labels)
     prior = crowd_prior(labels, pooled_confusion(stats, labels.n_classes), SMOOTHING)
-    return maximise_tables(stats, prior, labels.first)
+    return maximise_tables(stats, prior, labels.column_offsets)
 
 
 def init_votes(labels: CodedLabels, settings: Settings) -> Initialisation:
@@ -113,7 +113,7 @@ def _of_classes(votes: Mixture, given: NDArray[np.intp], labels: Labels) -> Mixt
         return votes
     cube = votes.table.reshape(-1, size, size)[:, given[:, None], given]
     weights = votes.weights[given]
-    return Mixture(weights / weights.sum(), cube.reshape(-1, len(given)), labels.first)
+    return Mixture(weights / weights.sum(), cube.reshape(-1, len(given)), labels.column_offsets)
 
 
 def _among_all_classes(mixture: Mixture, votes: Mixture, given: NDArray[np.intp]) -> Mixture:
@@ -126,7 +126,7 @@ def _among_all_classes(mixture: Mixture, votes: Mixture, given: NDArray[np.intp]
     cube[:, given[:, None], given] = mixture.table.reshape(-1, len(given), len(given))
     weights = votes.weights.copy()
     weights[given] = mixture.weights * weights[given].sum()
-    return Mixture(weights, cube.reshape(votes.table.shape), votes.first)
+    return Mixture(weights, cube.reshape(votes.table.shape), votes.column_offsets)
 
 
 def init_robust(
@@ -173,19 +173,19 @@ def _rotated(labels: Labels, root: Floats, votes: Mixture, graph: CoLabelGraph) 
         members = np.flatnonzero(graph.component == component)
         rows = (members[:, None] * K + np.arange(K)).ravel()
         factor = rotate_nonnegative(np.ascontiguousarray(root[rows])).factor
-        mixture = mixture_from_factor(factor, labels.first[: len(members) + 1], counts[members].astype(float))
+        mixture = mixture_from_factor(factor, labels.column_offsets[: len(members) + 1], counts[members].astype(float))
         mixture = align_to_labels(mixture, counts[members])
         table[rows] = mixture.table
         weights += counts[members].sum() * mixture.weights
     if not weights.any():
         return votes
-    return Mixture(weights / weights.sum(), table, labels.first)
+    return Mixture(weights / weights.sum(), table, labels.column_offsets)
 
 
 def _rotated_freely(labels: Labels, root: Floats, rng: np.random.Generator) -> Mixture:
     rotation = rotate_from_several(root, 4, rng)
     counts = labels.per_worker
-    return align_each_worker(mixture_from_factor(rotation.factor, labels.first, counts.astype(float)), counts)
+    return align_each_worker(mixture_from_factor(rotation.factor, labels.column_offsets, counts.astype(float)), counts)
 
 
 def _from_pairs(module: str) -> Method:

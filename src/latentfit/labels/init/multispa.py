@@ -47,7 +47,7 @@ rounding of frequencies, well below what one label changes in any block of less 
 
 def factor_multispa(pairs: PairCounts, n_classes: int) -> Mixture:
     """The Dawid–Skene model whose class k is label k, one projection per annotator (Algorithm 1)."""
-    check_labels_are_classes(pairs.first, n_classes)
+    check_labels_are_classes(pairs.column_offsets, n_classes)
     left, right, _ = pairs.observed
     R = pairs.frequencies()
     columns, owner = scaled_columns(R, left, right, has_full_rank(R))
@@ -60,9 +60,9 @@ def factor_multispa(pairs: PairCounts, n_classes: int) -> Mixture:
     return floored_mixture(prior(R, left, right, A, determined | rescued), A)
 
 
-def check_labels_are_classes(first: NDArray[np.int32], n_classes: int) -> None:
+def check_labels_are_classes(offsets: NDArray[np.int32], n_classes: int) -> None:
     """Every column must have one category per class: class k is label k."""
-    sizes = np.diff(first)
+    sizes = np.diff(offsets)
     if (sizes != n_classes).any():
         n_labels = int(sizes[sizes != n_classes][0])
         raise DataError(

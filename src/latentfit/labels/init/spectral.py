@@ -57,7 +57,7 @@ RANGE = 1e-6
 
 def factor_spectral(labels: Labels, n_classes: int, *, rng: np.random.Generator) -> Mixture:
     """The Dawid–Skene model whose class k is label k; `rng` draws the groups and the initial vectors (Algorithm 1)."""
-    check_labels_are_classes(labels.first, n_classes)
+    check_labels_are_classes(labels.column_offsets, n_classes)
     if labels.n_workers < 3:
         raise NotIdentifiableError(
             f"{labels.n_workers} workers cannot be split in three groups; "

@@ -114,13 +114,13 @@ def rotate_from_several(root: Floats, n_inits: int, rng: np.random.Generator) ->
     return min(tried, key=lambda rotation: float(np.square(rotation.factor - root @ rotation.turn).sum()))
 
 
-def mixture_from_factor(factor: Floats, first: NDArray[np.int32], votes: Floats) -> Mixture:
+def mixture_from_factor(factor: Floats, offsets: NDArray[np.int32], votes: Floats) -> Mixture:
     """Confusion matrices and prior from H = [A₁; …; A_M] D^½ (Proposition 1).
 
     A block's column sums are λ^½, so the prior is their `votes`-weighted mean, squared.
     """
-    roots = np.add.reduceat(factor, first[:-1], axis=0)  # (M, K)
+    roots = np.add.reduceat(factor, offsets[:-1], axis=0)  # (M, K)
     weights = np.square(votes @ roots / max(float(votes.sum()), 1e-300))
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(factor.shape[1], 1 / factor.shape[1])
-    table = normalise_tables(np.maximum(normalise_tables(factor, first), INIT_FLOOR), first)
-    return Mixture(np.maximum(weights, INIT_FLOOR) / np.maximum(weights, INIT_FLOOR).sum(), table, first)
+    table = normalise_tables(np.maximum(normalise_tables(factor, offsets), INIT_FLOOR), offsets)
+    return Mixture(np.maximum(weights, INIT_FLOOR) / np.maximum(weights, INIT_FLOOR).sum(), table, offsets)

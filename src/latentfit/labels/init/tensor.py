@@ -116,7 +116,7 @@ def factor_tensor(
 
     Refuses when the list of worker pairs would not fit `memory` bytes.
     """
-    check_labels_are_classes(labels.first, n_classes)
+    check_labels_are_classes(labels.column_offsets, n_classes)
     if labels.n_workers < 3:
         raise NotIdentifiableError(
             f"{labels.n_workers} workers have no third moments; the tensor method needs at least three"

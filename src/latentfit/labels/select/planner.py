@@ -224,7 +224,7 @@ def _under_model(fitted: FittedCrowd, data: Labels) -> tuple[Labels, Mixture]:
     stacked = fitted.mixture.table.reshape(len(fitted.worker_names), data.n_classes, data.n_classes)
     tables = np.concatenate([stacked, fitted.pooled[None]])[worker]  # code -1 is the crowd's average
     table = np.ascontiguousarray(tables.reshape(-1, data.n_classes))
-    return data, Mixture(fitted.mixture.weights, table, data.first)
+    return data, Mixture(fitted.mixture.weights, table, data.column_offsets)
 
 
 def _available(workers: Any, data: Labels) -> tuple[Names, Ints]:

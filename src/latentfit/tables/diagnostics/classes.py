@@ -43,7 +43,7 @@ def class_distances(mixture: Mixture) -> Floats:
     """For every two classes, the total variation between their profiles in the column where they differ most."""
     left, right = np.triu_indices(mixture.n_classes, 1)
     apart = np.abs(mixture.table[:, left] - mixture.table[:, right])
-    return np.asarray(np.add.reduceat(apart, mixture.first[:-1], axis=0).max(axis=0, initial=0.0) / 2)
+    return np.asarray(np.add.reduceat(apart, mixture.column_offsets[:-1], axis=0).max(axis=0, initial=0.0) / 2)
 
 
 def kruskal_count(sizes: NDArray[np.int32], n_classes: int) -> int:
@@ -104,7 +104,7 @@ def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
     best = max(merged, key=lambda m: engine.sums(m).log_likelihood)
     steps = table_steps(table, F - 1, SMOOTHING, 1)
     settled = em(steps, best, max_iter=passes, tol=1e-7, accelerate=True)
-    by_chance = gain_by_chance(table.singles(), table.first, F)
+    by_chance = gain_by_chance(table.singles(), table.column_offsets, F)
     return Gain(full - settled.log_likelihood, by_chance, table.total_weight)
 
 
@@ -114,7 +114,7 @@ def _merge(mixture: Mixture, f: int, g: int) -> Mixture:
     table[:, f] = table[:, [f, g]] @ (weight / weight.sum())
     weights = mixture.weights.copy()
     weights[f] += weights[g]
-    return Mixture(np.delete(weights, g), np.ascontiguousarray(np.delete(table, g, axis=1)), mixture.first)
+    return Mixture(np.delete(weights, g), np.ascontiguousarray(np.delete(table, g, axis=1)), mixture.column_offsets)
 
 
 # ---------------------------------------------------------------------- halves
@@ -159,7 +159,7 @@ def _fit_half(table: Table, n_classes: int, seed: int) -> Mixture:
     sample = draw_sample(table, table.n_rows, 0)
     inits = table_inits(sample, n_classes, np.random.default_rng(seed), 1)
     found = select_by_halving(sample, inits, SMOOTHING, 1, max_iter=300, tol=1e-6).refined
-    return sample.mixture_as_given(found.params, table.first)
+    return sample.mixture_as_given(found.params, table.column_offsets)
 
 
 # -----------------------------------------------------------------------------

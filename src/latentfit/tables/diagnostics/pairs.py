@@ -58,7 +58,7 @@ class CellPairs:
     """Counts (C, C) of cells occurring together, of some columns and rows of a table or of all."""
 
     counts: Floats
-    first: Blocks
+    column_offsets: Blocks
     columns: Ints  # which columns of the table
     n_rows: float
     rows: Table | None = None  # the rows that were counted, with all of their columns
@@ -66,15 +66,15 @@ class CellPairs:
     @property
     def co_observed(self) -> Floats:
         """In how many rows two columns are both observed (N, N)."""
-        return block_sums(self.counts, self.first)
+        return block_sums(self.counts, self.column_offsets)
 
 
 def count_evidence(table: Table, n_classes: int = 1) -> CellPairs:
     """Pair counts within bounds of memory and time, also of what `expected_pairs` costs at so many classes."""
     columns = chosen_columns(table)
-    size = int(np.diff(table.first)[columns].sum())
+    size = int(np.diff(table.column_offsets)[columns].sum())
     if len(columns) < min(3, table.n_columns):  # nothing can be concluded, and there may be nothing to count
-        return CellPairs(np.zeros((size, size)), _narrowed(table, columns).first, columns, 0.0)
+        return CellPairs(np.zeros((size, size)), _narrowed(table, columns).column_offsets, columns, 0.0)
     most = PAIR_WORK // max(len(columns) * (len(columns) - 1) // 2, 1)
     if incomplete := int(table.missing_columns[columns].sum()):
         most = min(most, max(EXPECTED_WORK // (size * incomplete * n_classes), 1))
@@ -90,7 +90,7 @@ def count_evidence(table: Table, n_classes: int = 1) -> CellPairs:
         rows = rows if rows.n_rows <= most else some_rows(rows, most)
         narrow = _narrowed(rows, columns)
         counts = dense_pairs(narrow, narrow.n_rows)
-    return CellPairs(counts, narrow.first, columns, rows.total_weight, rows)
+    return CellPairs(counts, narrow.column_offsets, columns, rows.total_weight, rows)
 
 
 def _narrowed(table: Table, columns: Ints) -> Table:
@@ -110,10 +110,12 @@ def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
     cells nothing is taken away.
     """
     assert evidence.rows is not None
-    first, table = evidence.first, _narrowed(evidence.rows, evidence.columns)
-    cells = np.concatenate([np.arange(mixture.first[n], mixture.first[n + 1]) for n in evidence.columns])
+    offsets, table = evidence.column_offsets, _narrowed(evidence.rows, evidence.columns)
+    cells = np.concatenate(
+        [np.arange(mixture.column_offsets[n], mixture.column_offsets[n + 1]) for n in evidence.columns]
+    )
     profiles = mixture.table[cells]
-    column_of = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    column_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     expected = evidence.n_rows * (profiles * mixture.weights) @ profiles.T
     incomplete = np.flatnonzero(table.missing_columns)
     if not len(incomplete):
@@ -125,9 +127,9 @@ def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
         rows = slice(begin, begin + EXPECTED_ROWS)
         codes, weight = table.codes[rows], table.each_weight()[rows]
         present = table.present[rows]
-        shown = np.zeros((len(codes), int(first[-1])))
+        shown = np.zeros((len(codes), int(offsets[-1])))
         at, n = np.nonzero(present)
-        shown[at, first[n] + codes[at, n]] = 1.0
+        shown[at, offsets[n] + codes[at, n]] = 1.0
         absent = (~present[:, incomplete]).astype(np.float64)
         lacking = (~present).astype(np.float64)
         for f in range(mixture.n_classes):
@@ -141,7 +143,7 @@ def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
 
 def chosen_columns(table: Table) -> Ints:
     """All columns when their categories fit, else those that fit in the order of the hash of their names."""
-    sizes = np.diff(table.first)
+    sizes = np.diff(table.column_offsets)
     if sizes.sum() <= MAX_CELLS:
         return np.arange(table.n_columns)
     name_hashes = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
@@ -205,24 +207,24 @@ def _hashes(table: Table) -> NDArray[np.uint64]:
 # ------------------------------------------------------------------ dependence
 
 
-def pearson_blocks(counts: Floats, first: Blocks) -> tuple[Floats, Floats, Floats]:
+def pearson_blocks(counts: Floats, offsets: Blocks) -> tuple[Floats, Floats, Floats]:
     """Pearson's statistic of every pair of columns, and its mean and variance over permutations, each (N, N).
 
     Categories that a pair never shows are left out of it. With n rows, R and C categories, v = (k − 1)(n − k)/(n − 1)
     and w = (n Σ 1/m − k²)/(n − 2), k categories with margins m: mean n (R − 1)(C − 1)/(n − 1), variance
     2n/(n − 3) (v_R − w_R)(v_C − w_C) + n²/(n − 1) w_R w_C.
     """
-    sizes = np.diff(first)
-    margins = np.add.reduceat(counts, first[:-1], axis=1)  # (C, N): a cell's count in the rows that show column j
+    sizes = np.diff(offsets)
+    margins = np.add.reduceat(counts, offsets[:-1], axis=1)  # (C, N): a cell's count in the rows that show column j
     wide = np.repeat(margins, sizes, axis=1)
     product = wide * wide.T
-    n = block_sums(counts, first)
+    n = block_sums(counts, offsets)
     proportions = np.divide(np.square(counts), product, out=np.zeros_like(counts), where=product > 0)
-    statistic = n * block_sums(proportions, first) - n
+    statistic = n * block_sums(proportions, offsets) - n
     seen = margins > 0
     inverse = np.divide(1.0, margins, out=np.zeros_like(margins), where=seen)
-    k = np.add.reduceat(seen.astype(np.float64), first[:-1], axis=0)  # (N, N): categories of i beside column j
-    harmonic = np.add.reduceat(inverse, first[:-1], axis=0)
+    k = np.add.reduceat(seen.astype(np.float64), offsets[:-1], axis=0)  # (N, N): categories of i beside column j
+    harmonic = np.add.reduceat(inverse, offsets[:-1], axis=0)
     live = (n >= 4) & (k >= 2) & (k.T >= 2) & ~np.eye(len(sizes), dtype=bool)
     m = np.where(live, n, 4.0)
     v = (k - 1) * (m - k) / (m - 1)
@@ -232,15 +234,15 @@ def pearson_blocks(counts: Floats, first: Blocks) -> tuple[Floats, Floats, Float
     return np.where(live, statistic, 0.0), np.where(live, mean, 0.0), np.where(live, variance, 0.0)
 
 
-def dependence_p_values(counts: Floats, first: Blocks) -> Floats:
+def dependence_p_values(counts: Floats, offsets: Blocks) -> Floats:
     """Per column, the chance of so much dependence on the others if there were none (N,): the smaller of the chance
     of the sum over its partners and of the largest partner, each doubled for looking twice."""
-    found = np.stack(pearson_blocks(counts, first))
+    found = np.stack(pearson_blocks(counts, offsets))
     total = upper_tail(*found.sum(axis=2))
     far = found[0] > found[1] + 2 * np.sqrt(found[2])  # no other pair can be the one that stands out
     alone = np.ones(far.shape)
     alone[far] = upper_tail(*found[:, far])
-    single = alone.min(axis=1, initial=1.0) * max(len(first) - 2, 1)
+    single = alone.min(axis=1, initial=1.0) * max(len(offsets) - 2, 1)
     return np.asarray(np.minimum(2 * np.minimum(total, single), 1.0))
 
 
@@ -251,16 +253,16 @@ def upper_tail(value: Floats, mean: Floats, variance: Floats) -> Floats:
     return np.where(live, gamma.sf(value, mean**2 / variance, scale=variance / mean), 1.0)
 
 
-def residual_dependence(counts: Floats, expected: Floats, first: Blocks, level: float = 1.0) -> Floats:
+def residual_dependence(counts: Floats, expected: Floats, offsets: Blocks, level: float = 1.0) -> Floats:
     """Corrected Cramér's V (N, N) between the counts of every pair and what the model expects (`expected_pairs`).
 
     Zero where chance gives as much more often than `level` if the mixture is right (χ², (R − 1)(C − 1) degrees).
     """
-    sizes = np.diff(first)
-    n = block_sums(counts, first)
+    sizes = np.diff(offsets)
+    n = block_sums(counts, offsets)
     off = np.square(counts - expected)
     off /= np.maximum(expected, 0.5)  # half a row: a category the mixture never expects must not divide by zero
-    statistic = block_sums(off, first)
+    statistic = block_sums(off, offsets)
     degrees = np.outer(sizes - 1, sizes - 1).astype(np.float64)
     least = np.minimum.outer(sizes, sizes) - 1
     live = (n >= 1) & (least >= 1) & ~np.eye(len(sizes), dtype=bool)
@@ -271,19 +273,19 @@ def residual_dependence(counts: Floats, expected: Floats, first: Blocks, level: 
     return np.asarray(values)
 
 
-def one_to_one(counts: Floats, first: Blocks, least: float, least_other: float) -> NDArray[np.bool_]:
+def one_to_one(counts: Floats, offsets: Blocks, least: float, least_other: float) -> NDArray[np.bool_]:
     """Pairs of columns (N, N) of which each tells the other in every row that shows both.
 
     At least `least` rows show both, and `least_other` of them not the most frequent answer: rare ones agree by chance.
     """
     met = counts > 0
-    n_cells = block_sums(met.astype(np.float64), first)
-    seen = np.logical_or.reduceat(met, first[:-1], axis=1)
-    k = np.add.reduceat(seen.astype(np.float64), first[:-1], axis=0)  # categories of i beside column j
-    n = block_sums(counts, first)
-    top = np.maximum.reduceat(np.maximum.reduceat(counts, first[:-1], axis=0), first[:-1], axis=1)
+    n_cells = block_sums(met.astype(np.float64), offsets)
+    seen = np.logical_or.reduceat(met, offsets[:-1], axis=1)
+    k = np.add.reduceat(seen.astype(np.float64), offsets[:-1], axis=0)  # categories of i beside column j
+    n = block_sums(counts, offsets)
+    top = np.maximum.reduceat(np.maximum.reduceat(counts, offsets[:-1], axis=0), offsets[:-1], axis=1)
     alike = (n_cells == k) & (n_cells == k.T) & (k >= 2) & (n >= least) & (n - top >= least_other)
-    return np.asarray(alike & ~np.eye(len(first) - 1, dtype=bool))
+    return np.asarray(alike & ~np.eye(len(offsets) - 1, dtype=bool))
 
 
 def connected_parts(co_observed: Floats, least: float) -> Ints:

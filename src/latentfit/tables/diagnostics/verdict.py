@@ -83,10 +83,11 @@ def examine_table(
             if mixture.n_classes > 1:
                 _examine_equal(examiner, table, evidence)
         elif mixture.n_classes > 1:
+            n_cells = int(table.column_offsets[-1])
             examiner.doubt(
                 "caution",
-                f"The columns have too many categories ({int(table.first[-1])}) for their pairs to be looked at; merge "
-                "rare categories.",
+                f"The columns have too many categories ({n_cells}) for their pairs to be looked at; merge rare "
+                "categories.",
             )
         if mixture.n_classes > 1:
             _examine_classes(examiner, table, mixture)
@@ -134,8 +135,8 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     informative_rows = float(shown.sum() if table.row_weight is None else shown @ table.row_weight)
     rows = mixture.weights * informative_rows
     counts = table.singles()
-    seen = np.add.reduceat(counts, table.first[:-1])
-    needs = rows_needed(counts, seen, table.first)
+    seen = np.add.reduceat(counts, table.column_offsets[:-1])
+    needs = rows_needed(counts, seen, table.column_offsets)
     needed = float(needs.max(initial=MIN_ROWS))
     thin = (seen > 0) & (mixture.weights.min() * seen < needs)
     examiner.quantities |= {
@@ -146,7 +147,7 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
         "rows_per_class": rows.tolist(),
         "rows_needed_per_class": needed,
         "thin_columns": [table.columns[n].name for n in np.flatnonzero(thin)],
-        "cells_per_parameter": table.n_cells / max(count_parameters(table.first, mixture.n_classes), 1),
+        "cells_per_parameter": table.n_cells / max(count_parameters(table.column_offsets, mixture.n_classes), 1),
     }
     if mixture.n_classes < 2:
         return needed
@@ -171,16 +172,16 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     return needed
 
 
-def rows_needed(counts: Floats, seen: Floats, first: NDArray[np.int32]) -> Floats:
+def rows_needed(counts: Floats, seen: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Rows a class should have for each column (N,): ten per effective category, e to the entropy."""
-    proportion = counts / np.repeat(np.maximum(seen, 1e-300), np.diff(first))
-    entropy = -np.add.reduceat(proportion * np.log(np.maximum(proportion, 1e-300)), first[:-1])
+    proportion = counts / np.repeat(np.maximum(seen, 1e-300), np.diff(offsets))
+    entropy = -np.add.reduceat(proportion * np.log(np.maximum(proportion, 1e-300)), offsets[:-1])
     return np.asarray(np.maximum(MIN_ROWS, ROWS_PER_CATEGORY * np.exp(entropy)))
 
 
 def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> NDArray[np.bool_]:
     """Which of the columns looked at depend on any other; classes need three of them."""
-    probability = dependence_p_values(evidence.counts, evidence.first)
+    probability = dependence_p_values(evidence.counts, evidence.column_offsets)
     informative = probability < CHANCE / max(len(probability), 1)
     examiner.quantities |= {
         "uninformative_columns": [table.columns[n].name for n in evidence.columns[~informative]],
@@ -220,7 +221,7 @@ def _examine_count(examiner: Examiner, mixture: Mixture, columns: NDArray[np.int
     Kruskal's count (Allman, Matias & Rhodes 2009), three groups of columns with Σ min(r, F) ≥ 2F + 2, is enough; short
     of it the rank of the Jacobian decides, generically and at the fit.
     """
-    F, sizes = mixture.n_classes, np.diff(mixture.first)[columns]
+    F, sizes = mixture.n_classes, np.diff(mixture.column_offsets)[columns]
     reached = kruskal_count(sizes, F)
     examiner.quantities |= {"kruskal_count": reached, "kruskal_needed": 2 * F + 2}
     if F < 2 or reached >= 2 * F + 2:
@@ -234,7 +235,7 @@ def _examine_count(examiner: Examiner, mixture: Mixture, columns: NDArray[np.int
         return
     if can_rank(sizes.tolist(), F):
         free = n_free(sizes.tolist(), F)
-        profiles = [mixture.table[mixture.first[n] : mixture.first[n + 1]].T for n in columns]
+        profiles = [mixture.table[mixture.column_offsets[n] : mixture.column_offsets[n + 1]].T for n in columns]
         ranks = generic_rank(sizes.tolist(), F), jacobian_rank(mixture.weights, profiles)
         examiner.quantities |= {"free_parameters": free, "generic_rank": ranks[0], "rank_at_the_fit": ranks[1]}
         if min(ranks) < free:
@@ -252,7 +253,7 @@ def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evide
     """Columns that depend on one another although the class is known: by much, and not by chance."""
     N = len(evidence.columns)
     level = CHANCE / max(N * (N - 1) / 2, 1)
-    values = residual_dependence(evidence.counts, expected_pairs(evidence, mixture), evidence.first, level)
+    values = residual_dependence(evidence.counts, expected_pairs(evidence, mixture), evidence.column_offsets, level)
     worst = float(values.max(initial=0.0))
     examiner.quantities["residual_dependence"] = worst
     if worst > DEPENDENT:
@@ -267,7 +268,7 @@ def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evide
 
 def _examine_equal(examiner: Examiner, table: Table, evidence: CellPairs) -> None:
     """Columns that repeat another one: classes along their categories explain them, and nothing is left to be seen."""
-    pairs = np.argwhere(np.triu(one_to_one(evidence.counts, evidence.first, MIN_ROWS, MIN_OTHER)))
+    pairs = np.argwhere(np.triu(one_to_one(evidence.counts, evidence.column_offsets, MIN_ROWS, MIN_OTHER)))
     names = [[str(table.columns[int(evidence.columns[n])].name) for n in pair] for pair in pairs]
     examiner.quantities["equal_columns"] = names
     if names:
@@ -326,7 +327,7 @@ def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: 
     pair, or column, that is seen least.
     """
     n_rows, F = table.total_weight, mixture.n_classes
-    rarest = float(np.add.reduceat(table.singles(), table.first[:-1]).min()) / max(n_rows, 1e-300)
+    rarest = float(np.add.reduceat(table.singles(), table.column_offsets[:-1]).min()) / max(n_rows, 1e-300)
     proportions = theorems.pair_observation_rates(evidence.co_observed, evidence.n_rows)
     apart = ~np.eye(len(evidence.columns), dtype=bool)
     examiner.quantities |= {
@@ -337,14 +338,14 @@ def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: 
     }
     if len(evidence.columns) < 2:
         return
-    part, split = _restricted(mixture, evidence), theorems.widest_split(np.diff(evidence.first), F)
-    frequencies = pair_frequencies(evidence.counts, evidence.first)
+    part, split = _restricted(mixture, evidence), theorems.widest_split(np.diff(evidence.column_offsets), F)
+    frequencies = pair_frequencies(evidence.counts, evidence.column_offsets)
     seldom = float(proportions[np.ix_(split, ~split)].min())  # the pairs that CNMF-SPA is made from
     examiner.quantities["theorem_1"] = theorems.theorem_1(part, frequencies, n_rows, seldom)
-    if F > 1 and evidence.first[-1] <= SPA_CELLS:
-        cells = np.repeat(split, np.diff(evidence.first))
+    if F > 1 and evidence.column_offsets[-1] <= SPA_CELLS:
+        cells = np.repeat(split, np.diff(evidence.column_offsets))
         if frequencies[np.ix_(cells, ~cells)].any():
-            init = factor_spa(frequencies, evidence.first, F, split, exact=False).mixture
+            init = factor_spa(frequencies, evidence.column_offsets, F, split, exact=False).mixture
             basin = theorems.theorem_2(part, n_rows, rarest)
             examiner.quantities["start"] = theorems.init_in_basin(init, part, basin)
 
@@ -353,5 +354,5 @@ def _restricted(mixture: Mixture, evidence: CellPairs) -> Mixture:
     """The mixture of the columns whose pairs were counted."""
     if len(evidence.columns) == mixture.n_columns:
         return mixture
-    ranges = [np.arange(mixture.first[n], mixture.first[n + 1]) for n in evidence.columns]
-    return Mixture(mixture.weights, mixture.table[np.concatenate(ranges)], evidence.first)
+    ranges = [np.arange(mixture.column_offsets[n], mixture.column_offsets[n + 1]) for n in evidence.columns]
+    return Mixture(mixture.weights, mixture.table[np.concatenate(ranges)], evidence.column_offsets)

@@ -18,16 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from latentfit.core.frames import ArrowFrame, as_frame, column, with_gaps
+from latentfit.core.frames import ArrowFrame, as_frame, column, with_missing
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.names import gaps_of, is_gap
+from latentfit.core.names import is_missing, missing_of
 from latentfit.core.table.table import Column
 
 
 def column_posterior(mixture: Mixture, posterior: Floats, n: int) -> Floats:
     """P(column n | what each row shows) (rows, categories)."""
-    return np.asarray(posterior @ mixture.table[mixture.first[n] : mixture.first[n + 1]].T)
+    return np.asarray(posterior @ mixture.table[mixture.column_offsets[n] : mixture.column_offsets[n + 1]].T)
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ def impute_missing(X: Any, columns: tuple[Column, ...], answers: Answers) -> Any
     """
     frame = as_frame(X)
     if frame is None:
-        return _fill_matrix(np.asarray(with_gaps(X)), columns, answers)
+        return _fill_matrix(np.asarray(with_missing(X)), columns, answers)
     filled: dict[Any, Any] = {}
     for n, known in enumerate(columns):
         array = column(frame, known.name)
-        missing = gaps_of(array)
+        missing = missing_of(array)
         if missing.any():
             filled[known.name] = _filled(array, missing, answers.of(known, n, missing))
     return _with_columns(X, frame, filled)
@@ -84,10 +84,12 @@ def imputed_values(X: Any, columns: tuple[Column, ...], mixture: Mixture, poster
 
     The probability is that of the category, or of the interval in which an expected value lies.
     """
-    frame, X = as_frame(X), with_gaps(X)
+    frame, X = as_frame(X), with_missing(X)
     rows, names, values, best_probability = [], [], [], []
     for n, known in enumerate(columns):
-        missing = gaps_of(column(frame, known.name)) if frame is not None else _missing_in_matrix(np.asarray(X), known)
+        missing = (
+            missing_of(column(frame, known.name)) if frame is not None else _missing_in_matrix(np.asarray(X), known)
+        )
         probabilities = column_posterior(mixture, posterior[missing], n)
         best = best_values(known, probabilities)
         rows.append(np.flatnonzero(missing))
@@ -193,7 +195,7 @@ def _as_it_was(series: Any, own: Any) -> Any:
 
 def _missing_in_matrix(matrix: NDArray[Any], known: Column) -> NDArray[np.bool_]:
     cells = matrix[:, int(known.name)]
-    return np.isnan(cells) if cells.dtype.kind == "f" else np.array([is_gap(cell) for cell in cells], bool)
+    return np.isnan(cells) if cells.dtype.kind == "f" else np.array([is_missing(cell) for cell in cells], bool)
 
 
 def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], answers: Answers) -> Any:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from latentfit.core.em import EMResult
 from latentfit.core.errors import DataError
 from latentfit.core.estimator import LatentModel
-from latentfit.core.frames import as_frame, with_gaps
+from latentfit.core.frames import as_frame, with_missing
 from latentfit.core.kernels import WIDEST, Floats
 from latentfit.core.mixture.em import pseudo_rows
 from latentfit.core.mixture.init import marginal_table
@@ -31,7 +31,7 @@ from latentfit.core.model_file import (
     typed,
     with_story,
 )
-from latentfit.core.names import is_gap
+from latentfit.core.names import is_missing
 from latentfit.core.progress import StageClock
 from latentfit.core.progress import tried as numbers_tried
 from latentfit.core.table.input import Bins, read_table
@@ -319,7 +319,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
             self._validated(X, reset=True)
             y = column_or_1d(y, warn=True)
         else:
-            X, y = validate_data(self, with_gaps(X), y, **CELLS)
+            X, y = validate_data(self, with_missing(X), y, **CELLS)
         y = _check_labels(np.asarray(y))
         columns = read_table(X, bins=self.bins, sample_weight=sample_weight, weight_type=self.weight_type, group=False)
         if sample_weight is not None:  # a row without weight is an absent row, its label too
@@ -356,7 +356,7 @@ def _fit_labels(model: LatentClass, table: Table, labels: Owners, number: int) -
 def _check_labels(y: NDArray[Any]) -> NDArray[Any]:
     """Labels of one type, none missing."""
     if y.dtype.kind in "fO":
-        missing = np.array([is_gap(value) for value in y.tolist()], bool)
+        missing = np.array([is_missing(value) for value in y.tolist()], bool)
         if missing.any():
             raise DataError(
                 f"{missing.sum()} of {len(y)} labels are missing, the first in row {missing.argmax() + 1}; "
@@ -388,20 +388,20 @@ def stack(fits: Sequence[Fit], labels: Owners, seen: Table, smoothing: float) ->
     A label's own prior is shaped like its own rows, so a category never seen with it would rule it out. Part of a
     pseudo-row shaped like the rows of all labels, `LABEL_SMOOTHING` times `smoothing` of it, keeps it possible.
     """
-    counts, first = label_counts(seen)[labels], fits[0].params.first
+    counts, offsets = label_counts(seen)[labels], fits[0].params.column_offsets
     proportions = counts / counts.sum()
     weights = [fit.params.weights * proportion for fit, proportion in zip(fits, proportions, strict=True)]
     pinch = LABEL_SMOOTHING * smoothing * marginal_table(without_label(seen))[:, None]
     tables = [fit.params.table * count + pinch for fit, count in zip(fits, counts, strict=True)]
     owners = np.repeat(labels, [fit.params.n_classes for fit in fits])
-    return Mixture(np.concatenate(weights), normalise_tables(np.hstack(tables), first), first), owners
+    return Mixture(np.concatenate(weights), normalise_tables(np.hstack(tables), offsets), offsets), owners
 
 
 def joint_log_likelihood(mixture: Mixture, owners: Owners, table: Table, n_jobs: int | None) -> float:
     """log P(columns, label) of all rows, in nats."""
     total = 0.0
     for label in np.unique(owners):
-        own = Mixture(mixture.weights[owners == label], mixture.table[:, owners == label], mixture.first)
+        own = Mixture(mixture.weights[owners == label], mixture.table[:, owners == label], mixture.column_offsets)
         rows = without_label(table.take(labels_of(table) == label))
         total += float(rows.each_weight() @ posterior_of(MemoryEngine(rows, n_jobs), own)[1])
     return total

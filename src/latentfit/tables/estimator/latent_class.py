@@ -271,7 +271,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             for _ in range(PARTIAL_FIT_ITER):
                 new = engine.sums(mixture)
                 both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
-                mixture = maximise_tables(both, prior, mixture.first)
+                mixture = maximise_tables(both, prior, mixture.column_offsets)
         self._forget()
         self._keep_rows(table)
         self._clock, self._scale, self._replication = clock, scale, None
@@ -347,12 +347,14 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 mine = known[column.name]
                 codes = [self._columns[mine].code_of(category) for category in column.categories.tolist()]
                 seen = np.flatnonzero(np.array(codes) >= 0)
-                rows[table.first[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
+                rows[table.column_offsets[n] + seen] = self.profiles_[mine].T[np.array(codes)[seen]]
         if not set(known) & {column.name for column in table.columns}:
             raise DataError(
                 f"the model given as init knows none of the table's columns ({list(known)[:8]}); give one that does"
             )
-        return Mixture(self.weights_, normalise_tables(rows + PROBABILITY_FLOOR, table.first), table.first)
+        return Mixture(
+            self.weights_, normalise_tables(rows + PROBABILITY_FLOOR, table.column_offsets), table.column_offsets
+        )
 
     def _fit_at(
         self,
@@ -398,7 +400,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
                 name, first = raced.name, raced.refined.params
             if sample.whole:
                 return FitAt(name, _as_given(raced.refined, sample, table))
-            init = sample.mixture_as_given(first, table.first)
+            init = sample.mixture_as_given(first, table.column_offsets)
             name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
         keep = None if checkpoint_file is None else checkpoint_file.keeping({**(decided or {}), "start": name})
@@ -571,7 +573,7 @@ def _times(sums: Sums, factor: float) -> Sums:
 def _as_given(refined: EMResult[Mixture, Sums], sample: Sample, table: AnyTable) -> EMResult[Mixture, Sums]:
     """A fit of a sample that holds every row, in the order of the user's table."""
     sums = replace(refined.sums, table=sample.as_given(refined.sums.table))
-    return replace(refined, params=sample.mixture_as_given(refined.params, table.first), sums=sums)
+    return replace(refined, params=sample.mixture_as_given(refined.params, table.column_offsets), sums=sums)
 
 
 # -----------------------------------------------------------------------------

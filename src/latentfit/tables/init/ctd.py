@@ -55,8 +55,8 @@ class CtdFactors:
 class CoupledTriples:
     """The objective Σ ‖X_jkl − [[λ; A_j, A_k, A_l]]‖² and its least squares problems."""
 
-    def __init__(self, triples: Triples, marginals: Sequence[Floats], first: NDArray[np.int32]) -> None:
-        self.first, self.n_columns = first, len(first) - 1
+    def __init__(self, triples: Triples, marginals: Sequence[Floats], offsets: NDArray[np.int32]) -> None:
+        self.column_offsets, self.n_columns = offsets, len(offsets) - 1
         self.triples = triples
         self.norm = float(sum(np.square(block).sum() for block in marginals))
         everywhere = [(index, mode) for index in range(len(triples)) for mode in range(3)]
@@ -73,7 +73,7 @@ class CoupledTriples:
         self, n: int, places: list[tuple[int, int]], marginals: Sequence[Floats]
     ) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp], Triples]:
         """Marginals side by side with column n as rows, the two cells of each of their columns, the two columns."""
-        size = int(self.first[n + 1] - self.first[n])
+        size = int(self.column_offsets[n + 1] - self.column_offsets[n])
         blocks: list[Floats] = [np.zeros((size, 0))]
         left, right = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
         others = np.zeros((len(places), 2), np.intp)
@@ -81,7 +81,10 @@ class CoupledTriples:
             k, l = (int(m) for m in np.delete(self.triples[t], mode))
             others[place] = k, l
             blocks.append(np.moveaxis(marginals[t], mode, 0).reshape(size, -1))
-            cells_k, cells_l = np.arange(self.first[k], self.first[k + 1]), np.arange(self.first[l], self.first[l + 1])
+            cells_k, cells_l = (
+                np.arange(self.column_offsets[k], self.column_offsets[k + 1]),
+                np.arange(self.column_offsets[l], self.column_offsets[l + 1]),
+            )
             left.append(np.repeat(cells_k, len(cells_l)))
             right.append(np.tile(cells_l, len(cells_k)))
         return np.hstack(blocks), np.concatenate(left), np.concatenate(right), others
@@ -100,13 +103,13 @@ class CoupledTriples:
         target = np.zeros(mixture.n_classes)
         for n, (unfolded, left, right, _) in enumerate(self.once):
             if unfolded.shape[1]:
-                block = mixture.table[self.first[n] : self.first[n + 1]]
+                block = mixture.table[self.column_offsets[n] : self.column_offsets[n + 1]]
                 target += (block * (unfolded @ (mixture.table[left] * mixture.table[right]))).sum(axis=0)
         return gram, target
 
     def grams(self, mixture: Mixture) -> Floats:
         """A_nᵀA_n for every column (N, F, F)."""
-        blocks = [mixture.table[a:b] for a, b in zip(self.first[:-1], self.first[1:], strict=True)]
+        blocks = [mixture.table[a:b] for a, b in zip(self.column_offsets[:-1], self.column_offsets[1:], strict=True)]
         return np.stack([block.T @ block for block in blocks])
 
     def objective(self, mixture: Mixture) -> float:
@@ -124,7 +127,7 @@ def factor_ctd(
 ) -> Mixture:
     """Latent classes of a table with missing values, from its triples; needs three columns seen together."""
     counts = count_table_triples(table, choose_triples(table.n_columns, MAX_TRIPLES, rng))
-    problem = CoupledTriples(*counts.frequencies(), table.first)
+    problem = CoupledTriples(*counts.frequencies(), table.column_offsets)
     return decompose_triples(problem, n_components, rng=rng, n_inits=n_inits, max_iter=max_iter).mixture
 
 
@@ -137,7 +140,7 @@ def decompose_triples(
     max_iter: int = 300,
 ) -> CtdFactors:
     """The best of a few short runs, continued until a sweep lowers the objective by less than a share `SETTLED`."""
-    inits = [_random_factors(problem.first, n_components, rng) for _ in range(n_inits)]
+    inits = [_random_factors(problem.column_offsets, n_components, rng) for _ in range(n_inits)]
     short = [alternate(problem, init, max_iter=min(SHORT_SWEEPS, max_iter), tol=SETTLED) for init in inits]
     best = min(short, key=lambda run: run.path[-1])
     more = alternate(problem, best.mixture, max_iter=max_iter - len(best.path) + 1, tol=SETTLED)
@@ -156,17 +159,17 @@ def alternate(problem: CoupledTriples, init: Mixture, *, max_iter: int, tol: flo
 
 
 def _sweep(problem: CoupledTriples, mixture: Mixture) -> tuple[Mixture, float]:
-    first, grams = problem.first, problem.grams(mixture)
-    mixture = Mixture(mixture.weights, mixture.table.copy(), first)
+    offsets, grams = problem.column_offsets, problem.grams(mixture)
+    mixture = Mixture(mixture.weights, mixture.table.copy(), offsets)
     for n in range(problem.n_columns):
         gram, target = problem.column_problem(mixture, grams, n)
-        block = mixture.table[first[n] : first[n + 1]]
+        block = mixture.table[offsets[n] : offsets[n + 1]]
         block[:] = coupled_least_squares(gram, target.T, block.T).T
         grams[n] = block.T @ block
     gram, target_weights = problem.weight_problem(mixture)
     weights = simplex_least_squares(gram, target_weights[None], mixture.weights[None])[0]
     objective = problem.norm + float(weights @ gram @ weights - 2 * target_weights @ weights)
-    return Mixture(weights, mixture.table, first), objective
+    return Mixture(weights, mixture.table, offsets), objective
 
 
 def coupled_least_squares(gram: Floats, target: Floats, init: Floats) -> Floats:
@@ -196,6 +199,6 @@ def _value(gram: Floats, target: Floats, point: Floats) -> float:
     return float((point * (gram @ point - 2 * target)).sum())
 
 
-def _random_factors(first: NDArray[np.int32], n_components: int, rng: np.random.Generator) -> Mixture:
-    table = np.concatenate([rng.dirichlet(np.ones(size), size=n_components).T for size in np.diff(first)])
-    return Mixture(np.full(n_components, 1 / n_components), table, first)
+def _random_factors(offsets: NDArray[np.int32], n_components: int, rng: np.random.Generator) -> Mixture:
+    table = np.concatenate([rng.dirichlet(np.ones(size), size=n_components).T for size in np.diff(offsets)])
+    return Mixture(np.full(n_components, 1 / n_components), table, offsets)
