@@ -1,4 +1,4 @@
-"""All benchmarks, one after another, and what they printed: docs/benchmarks/<name>.txt.
+"""All benchmarks, one after another, and what they printed: docs/evidence/benchmarks/<name>.txt.
 
     pip install ".[bench,cluster,genetics]" pomegranate stepmix
     python benchmarks/all.py                      # on an idle machine; hours
@@ -27,6 +27,7 @@ COMMANDS = {
     "labels": "labels.py",
     "labels-startup": "labels.py --startup",
     "label-choices": "label_choices.py",
+    "known-answers": "known_answers.py",
     "tables": "tables.py",
     "table-starts": "starts.py",
     "start-sample": "start_sample.py",
@@ -35,17 +36,19 @@ COMMANDS = {
     "impute": "impute.py",
     "clusters": "clusters.py",
     "cluster-stability": "cluster_stability.py",
+    "cluster-seeds": "seeds_clusters.py",
     "cluster-theory": "cluster_theory.py --repeats 200",
-    "switches-recovery": "switches.py recovery --repeats 100 --noise 0.1,0.2,0.4,0.6,0.8",
-    "switches-candidates": "switches.py candidates --repeats 24 --rows 100000",
-    "switches-number": "switches.py number --repeats 100",
-    "switches-time": "switches.py time --switches 4,6,8,10,12 --rows 100000",
-    "ancestry": "ancestry.py --panels hapmap-3 hapmap-4 500x20000",
-    "ancestry-large": "ancestry.py --panels 1000x100000 --seeds 1",
+    "factors-recovery": "factors.py recovery --repeats 100 --noise 0.1,0.2,0.4,0.6,0.8",
+    "factors-candidates": "factors.py candidates --repeats 24 --rows 100000",
+    "factors-number": "factors.py number --repeats 100",
+    "factors-time": "factors.py time --switches 4,6,8,10,12 --rows 100000",
+    "admixture": "admixture.py --panels hapmap-3 hapmap-4 500x20000",
+    "admixture-large": "admixture.py --panels 1000x100000 --seeds 1",
     "pairs-time": "pairs.py",
     "pairs-number": "pairs.py number --repeats 4",
     "topics-peers": "topics.py peers --corpora bbc_news,m10,state_union --topics 10,20 --splits 3",
     "topics-number": "topics.py number --repeats 10",
+    "topics-seeds": "seeds_topics.py number",
     "hmm-simulated": "hmm.py simulated",
     "hmm-real": "hmm.py real",
     "hmm-long": "hmm.py long",
@@ -60,8 +63,8 @@ COMMANDS = {
     "communities-seeds": "seeds_communities.py",
     "scale": "scale.py",
     "scale-labels": "scale.py --labels 1e6 1e7",
-    "scale-switches": "scale.py switches",
-    "scale-ancestry": "scale.py ancestry",
+    "scale-factors": "scale.py factors",
+    "scale-admixture": "scale.py admixture",
 }
 PROGRAMS = [
     *("latentfit", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "distributed"),
@@ -106,7 +109,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(COMMANDS)}")
     parser.add_argument("--missing", action="store_true", help="only those without a file")
-    parser.add_argument("--folder", type=Path, default=REPOSITORY / "docs" / "benchmarks", help="where the files go")
+    parser.add_argument(
+        "--folder", type=Path, default=REPOSITORY / "docs" / "evidence" / "benchmarks", help="where the files go"
+    )
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - COMMANDS.keys():
         parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; there are {', '.join(COMMANDS)}")

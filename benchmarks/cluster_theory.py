@@ -1,4 +1,4 @@
-"""What the clustering paper asks for, next to what is enough in simulation (docs/models/clusters_theory.md).
+"""What the clustering paper asks for, next to what is enough in simulation (docs/guide/clusters/theory.md).
 
     python benchmarks/cluster_theory.py [--repeats 200]
 

@@ -4,8 +4,8 @@
     python benchmarks/scale.py                        # 1e7 and 1e8 cells
     python benchmarks/scale.py --cells 1e9 --folder /somewhere/with/5GB
     python benchmarks/scale.py --labels 1e6 1e7       # 1e8 wants 8 GB of disk
-    python benchmarks/scale.py switches               # real rows, hidden switches
-    python benchmarks/scale.py ancestry               # genotypes
+    python benchmarks/scale.py factors                # real rows, binary factors
+    python benchmarks/scale.py admixture              # genotypes
 
 Rows of 20 columns with 10 categories, 20 % missing (Parquet, words), a model of 10 classes. Coding reads the files and
 writes the flat file; a pass is one E-step over it, the median of five. Memory is the peak of the process above what it
@@ -34,7 +34,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scale_numbers import SIZES, measured_ancestry, measured_switches, write_switches
+from scale_numbers import SIZES, measured_admixture, measured_factors, write_factor_rows
 
 COLUMNS, CATEGORIES, CLASSES, MISSING = 20, 10, 10, 0.2
 FILE_ROWS = 2_500_000
@@ -214,15 +214,15 @@ def compare_labels(sizes: list[float], folder: Path | None) -> None:
 
 def measure_one(what: str, kind: str, folder: Path) -> dict[str, float]:
     """One figure of one engine."""
-    if what == "switches":
-        return measured_switches(kind, folder, peak)
-    return measured_ancestry(kind, folder, peak, float(folder.name)) if what == "ancestry" else measured(kind, folder)
+    if what == "factors":
+        return measured_factors(kind, folder, peak)
+    return measured_admixture(kind, folder, peak, float(folder.name)) if what == "admixture" else measured(kind, folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=["tables", *SIZES], default="tables")
-    parser.add_argument("--cells", nargs="+", type=float, help="1e7 and 1e8 by default (switches: 1e6 and 1e7)")
+    parser.add_argument("--cells", nargs="+", type=float, help="1e7 and 1e8 by default (factors: 1e6 and 1e7)")
     parser.add_argument("--labels", nargs="+", type=float, help="measure consensus of so many labels instead")
     parser.add_argument("--engines", nargs="+", default=["memory", "stream", "dask"])
     parser.add_argument("--folder", type=Path, help="where the rows are written; a temporary folder by default")
@@ -240,8 +240,8 @@ def main() -> None:
         for cells in arguments.cells or SIZES.get(arguments.what, [1e7, 1e8]):
             folder = Path(name) / f"{cells:g}"
             folder.mkdir()
-            if arguments.what == "switches":
-                write_switches(folder, cells)
+            if arguments.what == "factors":
+                write_factor_rows(folder, cells)
             elif arguments.what == "tables":
                 write_rows(folder, int(cells / COLUMNS))
             base, said = float("nan"), set()

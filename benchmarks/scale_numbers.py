@@ -1,8 +1,8 @@
-"""Hidden switches and ancestry on the three engines, each in a fresh process: see benchmarks/scale.py.
+"""Binary factors and admixture on the three engines, each in a fresh process: see benchmarks/scale.py.
 
-Switches: rows of 20 features, 4 switches; a pass is one E-step beyond the plane. Ancestry: 1,000 people, 4 populations;
-a pass is one Newton step of the frequencies and the curvature of the proportions. Coding reads Parquet (switches) or
-draws calls (ancestry) and writes the flat file. Memory is the peak above what the process held after imports.
+Factors: rows of 20 features, 4 switches; a pass is one E-step beyond the plane. Admixture: 1,000 people, 4 populations;
+a pass is one Newton step of the frequencies and the curvature of the proportions. Coding reads Parquet (factors) or
+draws calls (admixture) and writes the flat file. Memory is the peak above what the process held after imports.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ FEATURES, SWITCHES, NOISE = 20, 4, 0.4
 PEOPLE, POPULATIONS = 1_000, 4
 FILE_ROWS = 500_000
 PASSES = 5
-SIZES = {"switches": [1e6, 1e7], "ancestry": [1e7, 1e8]}
+SIZES = {"factors": [1e6, 1e7], "admixture": [1e7, 1e8]}
 """Cells: rows × features, or people × SNPs."""
 
 
-def write_switches(folder: Path, cells: float) -> None:
+def write_factor_rows(folder: Path, cells: float) -> None:
     """Parquet files of rows, made in pieces."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -45,7 +45,7 @@ def draw_calls(n_snps: int) -> Iterator[np.ndarray[Any, Any]]:
         yield rng.binomial(2, frequencies @ shares.T).astype(np.uint8)
 
 
-def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
+def measured_factors(kind: str, folder: Path, peak: Any) -> dict[str, float]:
     """Runs in a process of its own."""
     from latentfit.core.matrix import AnyMatrix, store_scan
     from latentfit.engine.limits import one_blas_thread
@@ -66,7 +66,7 @@ def measured_switches(kind: str, folder: Path, peak: Any) -> dict[str, float]:
         return repeated(lambda: steps.e_step(start).log_likelihood, peak, before)
 
 
-def measured_ancestry(kind: str, folder: Path, peak: Any, cells: float) -> dict[str, float]:
+def measured_admixture(kind: str, folder: Path, peak: Any, cells: float) -> dict[str, float]:
     """Runs in a process of its own."""
     from latentfit.admixture.data.passes import snp_passes_for
     from latentfit.admixture.data.stored import FORMAT, AnyGenotypes, _revived, _write

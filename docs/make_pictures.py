@@ -36,7 +36,7 @@ COLOURS = 64
 
 def pictures_of(page: Path) -> list[str]:
     """Names of the pictures that a page shows."""
-    return re.findall(r"!\[[^\]]*\]\((?:\.\./|docs/)?pictures/([\w-]+)\.png\)", page.read_text(encoding="utf-8"))
+    return re.findall(r"!\[[^\]]*\]\((?:(?:\.\./)*|docs/)pictures/([\w-]+)\.png\)", page.read_text(encoding="utf-8"))
 
 
 def pages_with_pictures() -> dict[Path, list[str]]:

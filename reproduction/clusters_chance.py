@@ -41,7 +41,7 @@ def chance(run: Run) -> Outcome:
                 row = replace(row, ours=spread, spread=None, note=note)
             rows.append(row)
         run.say(name)
-    notes = ["the column “paper” holds what the Tracy–Widom law says: docs/models/clusters_choice.md"]
+    notes = ["the column “paper” holds what the Tracy–Widom law says: docs/guide/clusters/number.md"]
     return Outcome(f"chance gains, {run.times(REPEATS, 4)} tables a size", rows, notes)
 
 

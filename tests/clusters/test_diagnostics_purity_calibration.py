@@ -1,6 +1,6 @@
 """The certificate on simulated mixtures: pure clusters pass, merged ones are caught and named, stated limits hold.
 
-Small versions of what `measure_purity.py` runs over the whole grid (numbers in docs/models/clusters_purity.md). EM
+Small versions of what `measure_purity.py` runs over the whole grid (numbers in docs/guide/clusters/purity.md). EM
 starts from the truth, so that what is measured is the certificate and not the initialisations.
 """
 

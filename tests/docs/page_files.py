@@ -107,9 +107,9 @@ def every(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
 
 FILES: dict[str, Callable[[Path], None]] = {
     "README.md": every(votes, survey, symptoms, readings, genotypes, methylation, pairs),
-    "models/clusters.md": yes_no,
-    "models/fractions.md": methylation,
-    "models/plan.md": votes,
-    "report.md": votes,
-    "scale.md": every(history, corpus),
+    "guide/clusters.md": yes_no,
+    "guide/fractions.md": methylation,
+    "guide/labels/plan.md": votes,
+    "guide/report.md": votes,
+    "guide/scale.md": every(history, corpus),
 }

@@ -61,3 +61,22 @@ def test_every_page_is_in_the_table_of_contents(page):
     entries = {line.strip() for block in listed for line in block.splitlines() if line and not line.startswith(":")}
     name = page.relative_to(ROOT / "docs").as_posix().removesuffix(".md")
     assert name in entries, f"{name} is not in docs/index.md"
+
+
+_CODE_FILES = [
+    path
+    for folder in ("src", "tests", "benchmarks", "reproduction", "docs")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+"""Comments, docstrings and messages name pages by their path from the root of the repository."""
+
+
+def test_pages_named_in_code_exist():
+    named = {
+        (path.relative_to(ROOT).as_posix(), page)
+        for path in _CODE_FILES
+        for page in re.findall(r"\bdocs/[\w/-]+\.(?:md|rst|txt|png)\b", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    missing = sorted(f"{path} names {page}" for path, page in named if not (ROOT / page).is_file())
+    assert not missing

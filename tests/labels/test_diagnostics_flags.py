@@ -174,7 +174,7 @@ def judged_labels(labels: Labels) -> Mixture:
 
 
 def test_a_judge_who_repeats_another_with_slips_is_flagged_as_near_duplicate():
-    """As on the page docs/gallery/llm_judges.md: the pair agrees on 98 % of the tasks, the next one on 64 %."""
+    """As on the page docs/guide/examples/llm_judges.md: the pair agrees on 98 % of the tasks, the next one on 64 %."""
     rng = np.random.default_rng(0)
     truth = rng.choice(K, 400, p=[0.5, 0.3, 0.2])
     own = [says(truth, accuracy, rng) for accuracy in (0.86, 0.65, 0.6, 0.68)]

@@ -97,7 +97,7 @@ def _first_phase(B, marginal, level, masses, typical, usable, top, pairs, symmet
 
 
 def phases(B, *, symmetric, epsilon, width, tau, rounds, most_condition):
-    """Algorithms 1 and 2 on all counts (no split), the mended reading of docs/models/pairs.md.
+    """Algorithms 1 and 2 on all counts (no split), the mended reading of docs/guide/pairs.md.
 
     The marginals, separations (rows, columns) and the condition of the anchor matrix.
     """

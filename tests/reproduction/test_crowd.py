@@ -125,7 +125,7 @@ def test_own_methods_with_em_come_within_a_point_of_the_paper(name, method):
 
 
 BEYOND = {("bluebird", "Majority Voting"), ("trec", "EigenRatio")}
-"""Published figures that these labels do not give: see docs/reproduction/crowd.md."""
+"""Published figures that these labels do not give: see docs/evidence/reproduction/crowd.md."""
 
 
 @pytest.mark.slow

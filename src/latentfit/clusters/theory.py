@@ -4,7 +4,7 @@ Paper     Najafi, Motahari & Rabiee 2020, "Reliable clustering of Bernoulli mixt
           Theorem 3.1, Lemmas 4.1–4.3 and A.1–A.3; generic identifiability: Allman, Matias & Rhodes 2009
 Needs     numbers only: n rows, L columns, K classes of weight at least α, (𝓛, δ)-separable frequencies, ε, ζ
 Promises  the paper's bounds as printed, as logarithms (most are far beyond the largest float). They are loose by many
-          orders of magnitude: docs/models/clusters_theory.md shows them beside simulated answers
+          orders of magnitude: docs/guide/clusters/theory.md shows them beside simulated answers
 Differs   d, a number of columns, is rounded up. K is ⌊1/α⌋, the most that α allows (the paper says ⌈1/α⌉).
           The constants B and C of Theorem 3.1, announced for Section 4, are not given there: `needed` solves (4.5),
           (4.7) and Lemma A.3 for n and 𝓛 themselves. Slips of the proofs, none of them mended in the printed bounds.

@@ -9,7 +9,7 @@ EM did not converge.
 Paper     Huang et al. 2018, Section 5.1, with the thresholds of Mossel, Neeman & Sly and of Massoulié: below
           (a − b)² = 2(a + b) no method does better than guessing
 Needs     fitted blocks, the signals of the graph (`communities/init/bethe_hessian.py`)
-Promises  on simulated graphs verdicts as docs/models/communities.md counts them
+Promises  on simulated graphs verdicts as docs/guide/communities.md counts them
 Differs   thresholds of any number of blocks and uneven degrees, by the eigenvalues of the blocks' transitions
 
 Symbols   paper   here       shape     meaning

@@ -8,7 +8,7 @@ Promises  D's column space from N of order M log M (Section 2). With N of order 
           Theorem 2.1; in the simulations of `pairs:linear` its error is that of N/M, whatever M
 Differs   one decomposition of the whole matrix instead of one per bin of marginals. What the bins are for, rare items
           next to frequent ones, is done by `regularise`: ρ + regularise · mean(ρ) in place of ρ under the roots. On
-          every simulated model it is at least as good as the two phases (docs/models/pairs.md)
+          every simulated model it is at least as good as the two phases (docs/guide/pairs.md)
 
 Symbols   paper   here             shape      meaning
           B_N/N   matrix / total   (M, M')    frequencies of pairs

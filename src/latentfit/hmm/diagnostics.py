@@ -8,7 +8,7 @@ seen to come and go.
 Paper     Huang, Kakade, Kong & Valiant 2018, Theorem 1.6: below the order of M observations nobody can tell a two-state
           chain from independent draws, and by Corollary 1.7 nobody knows its entropy rate
 Needs     a fitted model and its sequences; a function that fits one state fewer
-Promises  on simulated chains verdicts as docs/models/hmm.md counts them
+Promises  on simulated chains verdicts as docs/guide/hmm.md counts them
 Differs   the order of M is taken for M; dependence is tested on halves of the pieces, for any number of states
 
 Symbols   paper   here          shape    meaning

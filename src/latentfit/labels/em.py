@@ -2,7 +2,7 @@
 
 Prior: each worker's confusion matrix gets τ pseudo-labels per true class, spread like the crowd's pooled
 confusion at the initialisation. It is fixed before EM begins, so that EM maximises one objective. Evidence for τ = 1:
-docs/models/labels.md.
+docs/guide/labels.md.
 
 Confidence: workers are not quite independent given the class, and tables fitted to few labels are too sure of
 themselves, so products of them are overconfident. One exponent β ≤ 1 on the joint probability of a task repairs

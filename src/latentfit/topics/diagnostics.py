@@ -10,7 +10,7 @@ they need a third token, or words that only one topic uses).
 
 Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), Corollary 1.3, and Section 5.1 for the lower bound
 Needs     fitted topics and proportions, the documents, and a function that fits halves of them
-Promises  on 200 simulated inputs without an answer a finding every time, on 200 sound ones none (docs/models/topics.md)
+Promises  on 200 simulated inputs without an answer a finding every time, on 200 sound ones none (docs/guide/topics.md)
 Differs   the paper has two topics and asks for rank 1 or 2; here any number, by directions on documents left out
 
 Symbols   paper   here              meaning

@@ -5,7 +5,7 @@
 θ_d are the proportions of document d, φ_k the words of topic k, a and b_w pseudo-counts that stay fixed: the density of
 LDA with Dirichlet parameters a + 1 and b_w + 1, in θ and φ at once. Its stationary points are those of CVB0 (Asuncion
 et al. 2009) without the exclusion of a token from its own counts; unlike CVB0's they maximise something, and every step
-raises it (docs/models/topics.md says what was compared).
+raises it (docs/guide/topics.md says what was compared).
 
 One iteration: `INNER` EM steps of all proportions with topics held, then one pass that gives both M-steps.
 

@@ -15,7 +15,7 @@ permutations' mean and spread. That these are estimated from B values is paid fo
 Paper     Najafi, Motahari & Rabiee 2020, Definition 3.5 for pairs; Chiani 2014 for the tail
 Needs     rows drawn independently, binary columns that vary
 Promises  under independence z has mean 0 and spread 1, whatever margins and missing values are; p-values as measured in
-          docs/models/clusters_purity.md
+          docs/guide/clusters/purity.md
 Differs   permutations in place of a threshold from theory
 
 Symbols   paper   here         shape    meaning

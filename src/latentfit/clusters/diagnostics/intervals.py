@@ -22,7 +22,7 @@ the weights; every other column joins them one at a time, since it moves rows be
 
 Paper     Louis 1982; Wilson 1927 for the form of the intervals
 Needs     a mixture of two-valued columns at its maximum, near enough
-Promises  95 % intervals that cover as docs/models/clusters_purity.md measures
+Promises  95 % intervals that cover as docs/guide/clusters/purity.md measures
 Differs   the inverse is taken over the columns that tell most, others joining one by one
 
 Symbols   paper   here          shape    meaning

@@ -128,7 +128,7 @@ def _unique_rows(table: Table, copies: ReplicatedRows, chosen: NDArray[np.bool_]
 #
 # Paper     Najafi, Motahari & Rabiee 2020: (3.3), which the test asks about, and Definition 3.5 for pairs of columns
 # Needs     a fitted mixture of two-valued columns, rows drawn independently
-# Promises  about one pure cluster in fifty is flagged (docs/models/clusters_purity.md has the rates)
+# Promises  about one pure cluster in fifty is flagged (docs/guide/clusters/purity.md has the rates)
 # Differs   their threshold τ follows from ε and α and asks for more rows than any table has; here permutations of the
 #           very cluster say what is large. Beside the largest pair stands the top eigenvalue, for many weak dependences
 #

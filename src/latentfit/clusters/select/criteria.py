@@ -14,7 +14,7 @@ of the rows' memberships and d = columns + 1, what one more cluster adds to q:
 *Statistical.* A split of a pure cluster follows the largest eigenvalue of the noise in its pair table, whose mean and
 spread are those of Tracy & Widom: about d nats, give or take d^⅓. AIC penalises by d for a cluster and so splits
 pure clusters; AIC3 and BIC penalise by 3d/2 and d ln(n)/2, which wide tables cannot pay
-(docs/models/clusters_choice.md). That law is of halves. A few rows that are alike by chance can be found in many more
+(docs/guide/clusters/number.md). That law is of halves. A few rows that are alike by chance can be found in many more
 ways, the more the fewer they are: a cluster of weight w below the even 1/K is penalised by 2 ln(1 / K w) nats more.
 
 Where columns are noninformative the criterion is that of `noninformative.py` when it is the better one.

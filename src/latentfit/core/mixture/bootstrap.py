@@ -10,7 +10,7 @@ n_eff = p(1 − p) / se². The bootstrap gives the standard errors; ratios are p
 a category never seen in a class borrows the effective rows of its neighbours. Rows of other classes leak into a
 category that a class never shows, which no binomial knows of: an interval reaches 0 or 1 where the estimate, without
 the pseudo-counts of a smoothed fit, lies within z standard errors of it. Coverage by region is in
-docs/models/table_verdicts.md.
+docs/guide/tables/verdict.md.
 
 The likelihood-ratio test of F against F + 1 classes (McLachlan 1987) simulates tables from the fitted F classes with
 the missing values of the data, and treats the data and every simulated table by the same initialisations: only then is
@@ -20,7 +20,7 @@ like. Where weights depend on the answers themselves that null is an approximati
 
 Paper     McLachlan 1987; Besag & Clifford 1991; Wilson 1927 for the form of the intervals
 Needs     a fitted mixture and its table; starts like those of the fit
-Promises  intervals that cover as docs/models/table_verdicts.md measures; the test's size is `alpha`
+Promises  intervals that cover as docs/guide/tables/verdict.md measures; the test's size is `alpha`
 Differs   standard errors go into Wilson's interval instead of percentiles; draws weigh unique rows instead of copying
           rows
 
@@ -256,7 +256,7 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
 #
 # Paper     those named beside the criteria
 # Needs     a fitted mixture and its table
-# Promises  the definitions; how often each finds the number of clusters: docs/reproduction/clusters.md
+# Promises  the definitions; how often each finds the number of clusters: docs/evidence/reproduction/clusters.md
 # Differs   under sampling weights ℓ is a pseudo-log-likelihood on the scale of Kish's number of rows
 #           (core/table/weights.py)
 #

@@ -55,7 +55,7 @@ def count_parameters(offsets: NDArray[np.int32], n_classes: int) -> int:
 
 
 def gain_by_chance(counts: Floats, offsets: NDArray[np.int32], n_classes: int) -> float:
-    """Nats that one class more gains where there is none, d + 3 d^⅓ of its d parameters (docs/models/tables.md).
+    """Nats that one class more gains where there is none, d + 3 d^⅓ of its d parameters (docs/guide/tables.md).
 
     A category observed less than once per class counts as the part of a parameter it can be.
     """
@@ -150,7 +150,7 @@ def permuted(refined: EMResult[Mixture, Sums], order: NDArray[np.intp]) -> EMRes
 #
 # Without it the likelihood of rows not yet seen collapses when there are many classes (a category never observed in a
 # class gets probability zero); one pseudo-row per class costs next to nothing elsewhere. Evidence:
-# docs/models/tables.md.
+# docs/guide/tables.md.
 
 SMOOTHING = 1.0
 """Pseudo-rows per class under ``smoothing="auto"``."""
@@ -215,7 +215,7 @@ def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSt
 # of one pass hold the gradient too: with p = x² / Σ x² in every column of every class (and for the weights), where a
 # probability of zero is an ordinary point, ∂ objective / ∂x = 2 (n_k − n p_k) / x_k, n the expected counts with their
 # pseudo-counts. L-BFGS on x ends after some hundred iterations where SQUAREM takes three thousand
-# (docs/models/tables.md).
+# (docs/guide/tables.md).
 #
 # Paper     Liu & Nocedal 1989 (L-BFGS; SciPy's); gradient from the E-step: Louis 1982
 # Needs     a point that EM has brought near an optimum, and rows in memory

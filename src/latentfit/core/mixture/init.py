@@ -223,7 +223,7 @@ def _from_memberships(view: RowView, proportions: Floats) -> Mixture:
 # Initialisations for latent classes from pair counts, and the sample of rows they are made from.
 #
 # SPA wins on data that follow the model, merged classes (`refine.merge_down`) on real tables: the default runs both
-# and keeps the better (docs/models/tables.md).
+# and keeps the better (docs/guide/tables.md).
 #
 # Paper     Ibrahim & Fu 2021: pair frequencies as in Proposition 1, Algorithm 1 on its naive split or on the
 # likeliest of #           several, random initialisations as in Table I

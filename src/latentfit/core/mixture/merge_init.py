@@ -3,7 +3,7 @@ one.
 
 A class too many costs little and finds what an initialisation with just enough classes misses. On 13 real tables × F ∈
 {4, 12} one such initialisation ends .013 nats per row below the best of twenty random ones, a single random one .20,
-spread rows .11 (docs/models/tables.md).
+spread rows .11 (docs/guide/tables.md).
 
 Paper     Ward 1963: merge the two that lose least
 Needs     a fit with too many classes

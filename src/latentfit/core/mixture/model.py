@@ -43,7 +43,7 @@ from latentfit.io.scan import Scan
 
 SAMPLE_ROWS = 50_000
 """Rows that initialisations use: the same ones on every engine, chosen by what they say. More of them save passes over
-all rows, which is where a long fit spends its time (docs/scale.md)."""
+all rows, which is where a long fit spends its time (docs/guide/scale.md)."""
 SETTLED = 0.1
 """Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
 TAIL_GAIN = 0.003

@@ -7,7 +7,7 @@ Needs     columns split in two halves such that, on the second, every class has 
 Promises  (4): the error of each factor of S₁ is O(κ²(W) √F ζ), ζ from the sampling noise and the lack of separability
 Differs   the split is a choice the paper leaves open: the naive one (first M columns), or several balanced random
           ones scored by the likelihood of the pair counts; `denoise` keeps the F leading directions, weighted by
-          mass, and evens them out once before projecting (both help on real tables, docs/models/tables.md). λ comes
+          mass, and evens them out once before projecting (both help on real tables, docs/guide/tables.md). λ comes
           from nonnegative least squares on the F × F Gram matrix, without the |rows| · |columns| matrix of the
           Khatri–Rao pseudo-inverse: the same minimiser where that is nonnegative, then brought to sum one; H is solved
           against the factors of S₁ after lines 5–8 brought them to sum one (line 9 takes them before)

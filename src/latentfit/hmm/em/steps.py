@@ -129,7 +129,7 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400)
 # spread over the symbols like ρ^`SHAPE`: a symbol that a state has hardly shown is taken to be nearly as frequent there
 # as elsewhere. Without them rare words cost more on new data than the states gain. Pseudo-counts in proportion to ρ
 # itself would pull frequent symbols, whose counts are sure, as much as rare ones; with the root rare ones are pulled
-# more, which is better on every text and simulation tried (docs/models/hmm.md). Start and transition probabilities get
+# more, which is better on every text and simulation tried (docs/guide/hmm.md). Start and transition probabilities get
 # a few, spread evenly. A state that nothing is in (possible without pseudo-counts only) shows ρ and goes anywhere, so
 # that it can live again.
 #

@@ -5,7 +5,7 @@ Needs     ‖p − q‖₁, π_p, T_pp and T_qq away from 0 and 1, and T_pp + T_
           there the states follow one another by chance, and B = ρρᵀ shows nothing); N = Ω(M/ε²) observations
 Promises  π, T, p and q to within ε with the paper's two phases for B: Ω(M/ε²) bigrams decide Δ, and Ω(1/ε²) trigrams
           the three numbers B leaves open
-Differs   B comes from one regularised scaled SVD instead of the two phases (docs/models/pairs.md: never worse); numbers
+Differs   B comes from one regularised scaled SVD instead of the two phases (docs/guide/pairs.md: never worse); numbers
           that noise puts outside their range are moved to its edge. The paper leaves the last step to its source [6];
           for two states it is a quadratic equation, as follows.
 

@@ -45,7 +45,7 @@ SHOWN = 5
 @click.argument("files", metavar="LABELS…", nargs=-1, required=True)
 @click.option("--truth", metavar="FILE", help="Known answers (task, label): prints the error, never used to fit.")
 @click.option("--gold", metavar="FILE", help="Known answers (task, label) that are held fixed in the fit.")
-@click.option("--method", default="auto", show_default=True, help="See docs/models/labels.md for all of them.")
+@click.option("--method", default="auto", show_default=True, help="See docs/guide/labels.md for all of them.")
 @click.option("--em/--no-em", default=True, help="Refine the method's answer by EM.")
 @click.option("--smoothing", type=float, help="Pseudo-labels per worker and class; 0: maximum likelihood.")
 @abstain_option

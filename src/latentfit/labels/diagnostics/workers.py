@@ -13,7 +13,7 @@ truths is that of n_eff = I(a) a (1 − a) certain ones, and the interval is Jef
 All this assumes the model: workers err independently. Where they err together the consensus is too sure of
 itself, the exponent β of its probabilities is below one, and a worker who errs with the others looks better than it
 is. So the interval is extended downwards by the error that the tempered posterior of the worker's tasks admits beyond
-the untempered one: little on simulated crowds, on real ones a part of what is missing (docs/models/labels.md).
+the untempered one: little on simulated crowds, on real ones a part of what is missing (docs/guide/labels.md).
 """
 
 from __future__ import annotations

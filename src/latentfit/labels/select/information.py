@@ -5,7 +5,7 @@ With posterior p of a task (K,) and a worker's confusion matrix A (true, given),
     I(class; label) = H(Σ_k p_k A[k, ·]) − Σ_k p_k H(A[k, ·])   nats, never more than H(p).
 
 Posteriors come from a committee: the model, and fits to random halves of the labels. One fit is too sure of the
-workers it happens to trust; where the halves disagree, a label is worth asking for (docs/models/plan.md has
+workers it happens to trust; where the halves disagree, a label is worth asking for (docs/guide/labels/plan.md has
 the evidence). Confusion matrices of workers with few labels are shrunk towards the crowd's.
 
 Nothing here holds a tasks × workers matrix: tasks are walked in blocks, the most uncertain first, and a crowd

@@ -1,6 +1,6 @@
 """The classes of a table: are two of them one, does each gain more than chance gives, do halves of the rows agree?
 
-Splitting a class that needs no split still gains about d + 3 d^⅓ nats, d its parameters (docs/models/tables.md): the
+Splitting a class that needs no split still gains about d + 3 d^⅓ nats, d its parameters (docs/guide/tables.md): the
 two nearest classes must lose more than that when they are merged. Halves are refitted from initialisations of their
 own, so that agreement is evidence and not an echo of the fitted classes. Long tables are judged on rows chosen by hash.
 """

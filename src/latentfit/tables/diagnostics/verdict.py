@@ -4,7 +4,7 @@
 another, too few categories for so many classes, columns in parts that no row shows together, classes that are one
 class twice. `caution` when the answer rests on something thin: classes with few rows, a class whose gain is what
 chance alone gives, columns that still depend on one another inside the classes, classes that the halves of the table
-do not agree on, EM cut short. The rules and how often they err: docs/models/table_verdicts.md.
+do not agree on, EM cut short. The rules and how often they err: docs/guide/tables/verdict.md.
 
 The joint-distribution paper's theorems are reported, never judged by: their constants ask for more than any table has.
 Cost is bounded: what is not linear in the rows works on rows and columns chosen by hash, and says on how many.

@@ -42,7 +42,7 @@ def table_inits(
 ) -> list[tuple[str, Mixture]]:
     """Named initialisations: two by merging, two from moments where there are some, then random ones and merged ones.
 
-    Merged classes are the best single one, random ones find optima that merging misses (docs/models/tables.md).
+    Merged classes are the best single one, random ones find optima that merging misses (docs/guide/tables.md).
     """
     return list(islice(_pool(sample, n_components, rng, n_jobs), n_init))
 

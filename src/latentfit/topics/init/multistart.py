@@ -37,7 +37,7 @@ def polished_by_pairs(documents: Documents, topics: Floats, threads: int = 1) ->
     """Initial topics after a few EM iterations on word pairs, where documents are so short that pairs are cheap.
 
     Short documents hold most of what they tell in their pairs; long ones have more pairs than cells, and the passes
-    over the documents themselves do better (docs/models/topics.md).
+    over the documents themselves do better (docs/guide/topics.md).
     """
     words = np.diff(documents.matrix.indptr).astype(np.float64)
     if topics.shape[1] < 2 or (words**2).sum() > CHEAP_PAIRS * words.sum():
