@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 from math import ceil, log
 
+import harness  # noqa: F401 - puts the reproductions on the path
 import numpy as np
 
 from latentfit import LatentClass
 from latentfit.clusters import theory as theorems
 from latentfit.clusters.moments import total_correlation
-from latentfit.clusters.theory import SimulatedModel, simulated_correctness
+from reproduction.clusters_theory import SimulatedModel, simulated_correctness
 
 ZETA = 0.05
 COLUMNS = (3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128)

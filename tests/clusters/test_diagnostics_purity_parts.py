@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, comb, exp, inf, log, sqrt
+from math import comb, exp, inf, log, sqrt
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from latentfit.clusters import theory as cluster_simulated
 from latentfit.clusters import theory as theorems
 from latentfit.clusters.diagnostics import independence, intervals, purity
 from latentfit.clusters.diagnostics import purity as cross_fit
@@ -381,39 +380,3 @@ def test_logarithms_of_large_numbers_join_those_written_out():
         even = log(log(K) + log(4)) - 695.0
         assert theorems._accept_impure(log_n, log_s, K, even - extra) == sign
     assert [theorems._exp(v) for v in (701.0, -inf, 0.0)] == [inf, 0.0, 1.0]
-
-
-def test_the_simulated_mixture_is_drawn_and_classified_by_its_likeliest_class():
-    rng = np.random.default_rng(0)
-    model = cluster_simulated.SimulatedModel(np.array([0.5, 0.3, 0.2]), rng.uniform(0.1, 0.9, (3, 5)))
-    table, truth = model.draw(4000, rng)
-    np.testing.assert_allclose(np.bincount(truth) / 4000, model.weights, atol=0.03)
-    for k in range(3):
-        np.testing.assert_allclose(table.codes[truth == k].mean(axis=0), model.P[k], atol=0.06)
-    found = model.oracle(table)
-    for row, label in zip(table.codes[:50], found[:50], strict=True):
-        joint = [w * np.prod(np.where(row == 1, p, 1 - p)) for w, p in zip(model.weights, model.P, strict=True)]
-        assert label == int(np.argmax(joint))
-
-
-def test_informative_columns_hold_half_of_the_classes_high():
-    rng = np.random.default_rng(0)
-    model = cluster_simulated.separated_mixture(6, 5, 0.1, 0.4, rng)
-    np.testing.assert_allclose(model.weights, [0.6, 0.1, 0.1, 0.1, 0.1])
-    assert sorted(np.unique(model.P.round(9)).tolist()) == [0.3, 0.7]
-    assert ((model.P > 0.5).sum(axis=0) == 2).all()
-    some = cluster_simulated.separated_mixture(30, 2, 0.5, 0.4, rng, separable=4)
-    assert (some.P == 0.5).all(axis=0).tolist() == [False] * 4 + [True] * 26  # no more columns than asked for
-
-
-def test_as_many_clusters_as_alpha_allows_may_be_found():
-    def by_cell(n):
-        return lambda table: table.codes[:, 0] + (np.arange(table.n_rows) % n) * 2
-
-    settings = {"n": 40, "L": 8, "K": 2, "delta": 1.0, "epsilon": 0.0, "repeats": 3}
-    for alpha, parts, correct in ((0.5, 1, 1), (0.5, 2, 0), (0.25, 2, 1), (0.26, 2, 1), (0.34, 2, 0)):
-        found = cluster_simulated.simulated_correctness(
-            by_cell(parts), alpha=alpha, rng=np.random.default_rng(0), **settings
-        )
-        assert found.correct == correct, (alpha, ceil(1 / alpha))
-        assert (found.oracle, found.separable, found.repeats) == (1, 8, 3)

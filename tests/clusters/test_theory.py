@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latentfit.clusters import theory as theorems
-from latentfit.clusters.theory import separated_mixture, simulated_correctness
 from latentfit.core.errors import DataError
 
 
@@ -166,37 +165,6 @@ def test_the_repaired_bound_holds(seed, K, epsilon):
     for delta in (0.2, 0.4, 0.8):
         separable = theorems.separable_columns(P, delta)
         assert limit >= theorems.lemma_a1(separable, K, delta, epsilon)["repaired"] - 1e-9
-
-
-def test_simulated_mixtures_are_as_separable_as_asked():
-    rng = np.random.default_rng(0)
-    for K, separable, L in ((2, 7, 7), (3, 5, 40), (5, 6, 60)):
-        model = separated_mixture(L, K, 1 / (K + 1), 0.4, rng, separable=separable)
-        assert theorems.separable_columns(model.P, 0.4 - 1e-9) >= separable
-        assert theorems.separable_columns(model.P, 0.41) == 0
-        assert model.weights.sum() == pytest.approx(1)
-        assert model.weights.min() == pytest.approx(1 / (K + 1))
-    with pytest.raises(DataError, match="did not separate 4 classes in 5 columns"):
-        separated_mixture(6, 4, 0.25, 0.4, rng, separable=5)
-    with pytest.raises(DataError, match="do not fit into 1"):
-        separated_mixture(6, 4, 0.3, 0.4, rng)
-    assert separated_mixture(5, 1, 1.0, 0.4, rng, separable=2).P.shape == (1, 5)
-
-
-def test_simulated_answer():
-    def split_by_sum(table):
-        return (table.codes.mean(axis=1) > 0.5).astype(int)
-
-    def alone(table):
-        return np.arange(table.n_rows)
-
-    settings = {"n": 60, "L": 12, "K": 2, "alpha": 0.4, "delta": 0.9, "epsilon": 0.1}
-    found = simulated_correctness(alone, **settings, rng=np.random.default_rng(0), repeats=20)
-    assert found.correct == 0  # pure, but more than ⌈1/α⌉ clusters
-    assert found.oracle == 1
-    assert found.separable == 12
-    again = simulated_correctness(split_by_sum, **settings, rng=np.random.default_rng(0), repeats=20)
-    assert again.oracle == found.oracle
 
 
 def test_lemmas_about_mixtures_refuse_one_class():

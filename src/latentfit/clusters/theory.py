@@ -36,8 +36,6 @@ Symbols   paper      here           meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, exp, floor, inf, isfinite, log
 
@@ -48,7 +46,6 @@ from scipy.special import gammaln, xlogy
 
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.core.table.table import Column, Table
 from latentfit.core.verdict import LARGEST_LOG
 
 Quantities = dict[str, float]
@@ -344,105 +341,3 @@ def _pair_differences(P: Floats) -> Floats:
     """|P_k − P_k′| of all pairs of classes (pairs, L)."""
     P = np.asarray(P, np.float64)
     return np.array([np.abs(P[k] - P[other]) for k, other in combinations(range(len(P)), 2)])
-
-
-# -----------------------------------------------------------------------------
-# How often a clustering is ε-correct on data like that of Theorem 3.1, by simulation: the answer beside the bound.
-#
-# The simulated mixture is as hard as (𝓛, δ)-separability and α allow without being contrived: informative columns hold
-# only the frequencies ½ ± δ/2, half of the classes each, drawn anew for every column; all other columns are fair coins;
-# all classes but one weigh α. A clustering with more than ⌈1/α⌉ clusters does not count as correct, as in the theorem:
-# n clusters of one row would be pure.
-#
-# Paper     Najafi, Motahari & Rabiee 2020, Theorem 3.1, whose bound this is the simulated answer to
-# Needs     n, L, 𝓛, α, δ, ε, and a function that clusters a table
-# Promises  proportions of correct clusterings among repeats, for the clustering and for one that knows the truth
-# Differs   the theorem holds for every separable mixture, the simulation for one hard but honest kind
-#
-# Symbols   paper   here                      meaning
-#           𝓛 α δ   separable, alpha, delta   as in `cluster_theorems`
-#           ℬ       SimulatedModel            a mixture: w (K,), P (K, L)
-
-Clustering = Callable[[Table], NDArray[np.integer]]
-
-
-@dataclass(frozen=True)
-class SimulatedModel:
-    """A Bernoulli mixture: weights (K,) and frequencies (K, L)."""
-
-    weights: Floats
-    P: Floats
-
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[Table, Ints]:
-        """n rows and the class of each."""
-        truth = rng.choice(len(self.weights), size=n, p=self.weights)
-        codes = (rng.random((n, self.P.shape[1])) < self.P[truth]).astype(np.uint8)
-        return Table(codes, tuple(Column(l, np.array([0, 1])) for l in range(codes.shape[1]))), truth
-
-    def oracle(self, table: Table) -> Ints:
-        """The likeliest class of each row when weights and frequencies are known: no clustering errs less."""
-        tiny = np.finfo(float).tiny
-        one, zero = np.log(np.maximum(self.P, tiny)), np.log(np.maximum(1 - self.P, tiny))
-        bits = table.codes.astype(np.float64)
-        return np.asarray((bits @ one.T + (1 - bits) @ zero.T + np.log(self.weights)).argmax(axis=1), np.intp)
-
-
-@dataclass(frozen=True)
-class SimulatedAnswer:
-    """Proportions of repeats in which the clustering, and the one by the known truth, were ε-correct."""
-
-    correct: float
-    oracle: float
-    separable: float  # mean 𝓛 at this δ
-    repeats: int
-
-
-def separated_mixture(
-    L: int, K: int, alpha: float, delta: float, rng: np.random.Generator, *, separable: int | None = None
-) -> SimulatedModel:
-    """A mixture in which any two classes differ by δ in at least `separable` columns (all L are used when None)."""
-    if K * alpha > 1 + 1e-9:
-        raise DataError(f"{K} classes of weight at least {alpha} do not fit into 1; give a smaller alpha")
-    weights = np.full(K, alpha)
-    weights[0] = 1 - (K - 1) * alpha
-    high = np.zeros((K, L), bool)
-    informative = 0
-    apart = np.zeros((K, K), np.intp)
-    while informative < L and (separable is None or apart[~np.eye(K, dtype=bool)].min(initial=separable) < separable):
-        high[rng.permutation(K)[: K // 2], informative] = True
-        apart += high[:, None, informative] != high[None, :, informative]
-        informative += 1
-    if separable is not None and K > 1 and apart[~np.eye(K, dtype=bool)].min() < separable:
-        raise DataError(
-            f"{L} columns did not separate {K} classes in {separable} columns each; give more columns "
-            f"(about {2 * separable} or a little more are enough)"
-        )
-    P = np.full((K, L), 0.5)
-    P[:, :informative] += delta * (high[:, :informative] - 0.5)
-    return SimulatedModel(weights, P)
-
-
-def simulated_correctness(
-    cluster: Clustering,
-    n: int,
-    L: int,
-    K: int,
-    alpha: float,
-    delta: float,
-    epsilon: float,
-    *,
-    rng: np.random.Generator,
-    separable: int | None = None,
-    repeats: int = 100,
-) -> SimulatedAnswer:
-    """How often `cluster` (table → labels) is ε-correct on n rows of such a mixture, a new one in every repeat."""
-    correct, oracle, separation = 0, 0, 0
-    most = ceil(1 / alpha - 1e-9)
-    for _ in range(repeats):
-        model = separated_mixture(L, K, alpha, delta, rng, separable=separable)
-        table, truth = model.draw(n, rng)
-        labels = np.asarray(cluster(table), np.intp)
-        correct += len(np.unique(labels)) <= most and is_correct(labels, truth, epsilon)
-        oracle += is_correct(model.oracle(table), truth, epsilon)
-        separation += separable_columns(model.P, delta * (1 - 1e-9))  # ½ ± δ/2 differ by δ but for rounding
-    return SimulatedAnswer(correct / repeats, oracle / repeats, separation / repeats, repeats)
