@@ -86,9 +86,7 @@ def scan(system: str, name: str, longest: int) -> dict:
     """Seconds of finding the number of clusters, and the number."""
     warnings.simplefilter("ignore")
     codes = load(name)
-    import_module(
-        {"latentfit": "latentfit.clusters.estimator.bernoulli_mixture", "stepmix": "stepmix.stepmix"}[system]
-    )  # not counted
+    import_module({"latentfit": "latentfit.clusters.estimator", "stepmix": "stepmix.stepmix"}[system])  # not counted
     begin = time.perf_counter()
     if system == "latentfit":
         from latentfit import BernoulliMixture

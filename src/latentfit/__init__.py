@@ -50,7 +50,7 @@ _MODULES = ("simulate", "testing")
 
 if TYPE_CHECKING:
     from latentfit.admixture.estimator import Admixture
-    from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
+    from latentfit.clusters.estimator import BernoulliMixture
     from latentfit.communities.estimator import BlockModel
     from latentfit.core.errors import (
         DataError,

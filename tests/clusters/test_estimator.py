@@ -13,8 +13,8 @@ import pytest
 
 import latentfit
 from latentfit import BernoulliMixture
-from latentfit.clusters.estimator import bernoulli_mixture as module
-from latentfit.clusters.estimator.bernoulli_mixture import Select
+from latentfit.clusters import estimator as module
+from latentfit.clusters.estimator import Select
 from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning
 from latentfit.simulate import bernoulli_mixture
 

@@ -197,7 +197,7 @@ def test_a_sparse_matrix_of_other_numbers_is_refused():
 
 
 def test_a_sparse_matrix_that_memory_cannot_hold_is_refused(monkeypatch):
-    monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.free_memory", lambda: 1_000)
+    monkeypatch.setattr("latentfit.clusters.estimator.free_memory", lambda: 1_000)
     with pytest.raises(DataError, match="too much for the free memory; leave out rare columns"):
         BernoulliMixture(2).fit(sp.csr_array(np.eye(100)))
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import latentfit
-import latentfit.clusters.estimator.bernoulli_mixture as clusters
+import latentfit.clusters.estimator as clusters
 import latentfit.core.table.table as tables
 from latentfit import BernoulliMixture, load
 from latentfit.clusters.select.criteria import size_penalty, statistical_penalty
@@ -147,7 +147,7 @@ def looked_at(monkeypatch) -> int:
     """Small tables are treated as long ones: equal rows stay apart, and the path looks at some rows."""
     monkeypatch.setattr(tables, "ALWAYS_GROUP", 0)
     monkeypatch.setattr(tables, "GROUP_AT", 0.0)
-    monkeypatch.setattr(clusters, "SHOWN_ROWS", 1_000)
+    monkeypatch.setattr(clusters, "SAMPLED_ROWS", 1_000)
     return 1_000
 
 

@@ -461,7 +461,7 @@ def test_no_column_is_in_two_pairs_and_the_strongest_comes_first():
 def test_a_near_duplicate_nearly_determines_the_other_in_all_rows_and_inside_clusters():
     for correlation, residual, duplicate in ((0.9, 0.81, True), (-0.9, -0.81, True), (0.9, 0.79, False),
                                              (0.79, 0.95, False), (0.44, 0.44, False)):  # fmt: skip
-        assert copies.NearDuplicate(1, 0, correlation, residual, 2).duplicate is duplicate
+        assert copies.NearDuplicate(1, 0, correlation, 2, residual).duplicate is duplicate
     at_one = np.array([[0.1, 0.9], [0.1, 0.9], [0.5, 0.5]])
     moments = moments_of(pair(3, (0, 1, 0.9)))
     mixture = binary(at_one, [0.5, 0.5])
@@ -492,7 +492,7 @@ def test_a_path_is_refitted_without_near_duplicates_six_times_at_the_most(monkey
     def last_goes(moments, mixture, names):
         at = len(names) - 1
         assert names[at] == str(at)
-        return [copies.NearDuplicate(at, 0, 0.9, 0.9, 1)]
+        return [copies.NearDuplicate(at, 0, 0.9, 1, 0.9)]
 
     monkeypatch.setattr(copies, "find_near_duplicates", last_goes)
     monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: [])
@@ -508,12 +508,12 @@ def test_a_path_is_refitted_without_near_duplicates_six_times_at_the_most(monkey
     widths.clear()
     assert screened_path(table, fit).copies == ()
     assert widths == [10]
-    once = iter([[copies.NearDuplicate(3, 1, 0.9, 0.9, 1)], []])
+    once = iter([[copies.NearDuplicate(3, 1, 0.9, 1, 0.9)], []])
     monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: next(once))
     widths.clear()
     assert [one.column for one in screened_path(table, fit).copies] == [3]
     assert widths == [10, 9]
-    weaker = [copies.NearDuplicate(at, 0, 0.5, 0.5, 1) for at in (3, 5, 7)]
+    weaker = [copies.NearDuplicate(at, 0, 0.5, 1, 0.5) for at in (3, 5, 7)]
     once = iter([weaker, [], weaker])
     widths.clear()
     found = screened_path(table, fit)
@@ -527,7 +527,7 @@ def test_a_path_is_refitted_without_near_duplicates_six_times_at_the_most(monkey
 
 def test_three_columns_stay_whatever_depends_on_what(monkeypatch):
     table = table_of(np.random.default_rng(0).integers(2, size=(30, 4)))
-    all_alike = [copies.NearDuplicate(at, 0, 0.95, 0.95, 1) for at in (1, 2, 3)]
+    all_alike = [copies.NearDuplicate(at, 0, 0.95, 1, 0.95) for at in (1, 2, 3)]
     monkeypatch.setattr(copies, "find_near_duplicates", lambda *rest: all_alike)
     monkeypatch.setattr(copies, "find_pair_splits", lambda *rest: all_alike)
 

@@ -226,9 +226,9 @@ def test_frequencies_are_whole_numbers(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_sample_of_half_of_the_rows_is_no_table_of_pairs_of_equal_rows(monkeypatch):
-    """Clusters of 2 · SHOWN_ROWS rows and of one row more: whole scales were once taken for replicated rows."""
+    """Clusters of 2 · SAMPLED_ROWS rows and of one row more: whole scales were once taken for replicated rows."""
     monkeypatch.setattr(table_module, "ALWAYS_GROUP", 0)
-    monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 1500)
+    monkeypatch.setattr("latentfit.clusters.estimator.SAMPLED_ROWS", 1500)
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 3, 3001)
     rows = (rng.random((3001, 24)) < rng.uniform(0.1, 0.9, (3, 24))[kind]).astype(int)
@@ -238,7 +238,7 @@ def test_a_sample_of_half_of_the_rows_is_no_table_of_pairs_of_equal_rows(monkeyp
     widths = [np.mean(np.asarray(m.intervals()["high"]) - np.asarray(m.intervals()["low"])) for m in fits]
     assert widths[0] == pytest.approx(widths[1], rel=0.02)
     whole = BernoulliMixture(3)
-    monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 10_000)
+    monkeypatch.setattr("latentfit.clusters.estimator.SAMPLED_ROWS", 10_000)
     whole.fit(rows)
     full = np.mean(np.asarray(whole.intervals()["high"]) - np.asarray(whole.intervals()["low"]))
     assert widths[1] == pytest.approx(full, rel=0.05)  # of a fit to 3,001 rows, whoever looks

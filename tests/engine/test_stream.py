@@ -222,7 +222,7 @@ def test_clusters_of_every_engine_have_the_same_bits(tmp_path, grouped, request,
     """With a column that copies another, so that one is set aside, and fewer rows looked at than there are."""
     if not grouped:
         request.getfixturevalue("ungrouped")
-        monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 1_000)
+        monkeypatch.setattr("latentfit.clusters.estimator.SAMPLED_ROWS", 1_000)
     rng = np.random.default_rng(4)
     hidden = rng.integers(0, 3, 2_000)
     centres = rng.random((3, 12)) < 0.5
@@ -278,7 +278,7 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
         request.getfixturevalue("ungrouped")
         monkeypatch.setattr("latentfit.tables.estimator.latent_class.SAMPLE_ROWS", 200)
         monkeypatch.setattr("latentfit.tables.estimator.latent_class.EXAMINED_ROWS", 500)
-        monkeypatch.setattr("latentfit.clusters.estimator.bernoulli_mixture.SHOWN_ROWS", 300)
+        monkeypatch.setattr("latentfit.clusters.estimator.SAMPLED_ROWS", 300)
         monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)
         monkeypatch.setattr("latentfit.core.table.stored.BLOCK_ROWS", 64)
     rows, weight, scan, kind = weights

@@ -26,7 +26,7 @@ from latentfit.cli.options import (
 from latentfit.cli.results import Results, conclude, summarise
 
 if TYPE_CHECKING:
-    from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
+    from latentfit.clusters.estimator import BernoulliMixture
 
 CRITERIA = ["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
 SHOWN = 8
@@ -65,7 +65,7 @@ def cluster(
     latentfit cluster counts.csv --binarize 0 --select statistical
     """
     from latentfit.cli.rows import RowFiles, fit_rows
-    from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
+    from latentfit.clusters.estimator import BernoulliMixture
     from latentfit.core.estimator import model_state
 
     console, checkpoint_options = Terminal(quiet), keeping(checkpoint, resume)
@@ -100,12 +100,10 @@ def cluster(
     if truncated:
         extra["n_unseen"] = model.n_unseen_
     summary = summarise(model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files) | extra
-    chosen = summary["chosen"]
-    more = " or more" if chosen["statistical"] == model._limit else ""
     facts = (
         f"{number_of(summary['n_rows'], 'rows')}, {number_of(summary['n_columns'], 'columns')}, "
         f"{number_of(summary['n_components'], 'clusters')} "
-        f"(evidence asks for {chosen['statistical']}{more}, practical {chosen['practical']})"
+        f"(evidence asks for {model._numbers.asked_for(model._limit)}, practical {summary['chosen']['practical']})"
     )
     page = partial(results.report, model, summary, input=None if rows is None else rows.data)
     seen = partial(show, model, console)

@@ -37,9 +37,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, logsumexp
 
+from latentfit.core.em import Steps
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.core.mixture.em import TableSteps, entropy_of
+from latentfit.core.mixture.em import entropy_of
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.stored import AnyTable
 from latentfit.core.table.table import Codes, Table
@@ -90,7 +91,7 @@ class TruncatedSums(Sums):
 class TruncatedSteps:
     """EM steps of rows without all-zero ones, over the steps of rows as they are."""
 
-    plain: TableSteps
+    plain: Steps[Mixture, Sums]
     blank: BlankRows
 
     @property

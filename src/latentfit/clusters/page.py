@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
+from latentfit.clusters.estimator import BernoulliMixture
 from latentfit.clusters.plot import shown_columns, suspect_cells
 from latentfit.clusters.select.criteria import CRITERIA
 from latentfit.core.frames import as_frame, column, rows_of
@@ -57,9 +57,8 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
 
 
 def _figures(fitted: BernoulliMixture) -> list[Figure]:
-    chosen = fitted._numbers.chosen
-    more = " or more (the search limit)" if chosen["statistical"] == fitted._limit else ""
-    how = f"the evidence asks for {chosen['statistical']}{more}, practical use for {chosen['practical']}"
+    numbers = fitted._numbers
+    how = f"the evidence asks for {numbers.asked_for(fitted._limit)}, practical use for {numbers.chosen['practical']}"
     if fitted.selection_ is None:
         how = "as asked for"
     purity = rows_of(as_frame(fitted.purity_))

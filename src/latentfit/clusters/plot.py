@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from latentfit.clusters.estimator.bernoulli_mixture import BernoulliMixture
+from latentfit.clusters.estimator import BernoulliMixture
 from latentfit.core.canvas import DOUBT, PALE, STRONG, check_drawable, new_axes, some_of
 from latentfit.core.frames import as_frame, rows_of
 from latentfit.core.kernels import Floats

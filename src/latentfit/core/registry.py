@@ -137,7 +137,7 @@ FAMILIES = (
         (
             Estimator(
                 "BernoulliMixture",
-                "latentfit.clusters.estimator.bernoulli_mixture",
+                "latentfit.clusters.estimator",
                 f"{ROWS}:predict_rows",
                 "clusters",
                 f"{ROWS}:read_table_input",

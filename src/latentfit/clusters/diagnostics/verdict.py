@@ -106,12 +106,10 @@ def examine_clusters(
             "fewer clusters or bring more rows.",
         )
     _examine_purity(examiner, purity, screening)
-    most = numbers.chosen["statistical"]
     if numbers.differ:
-        more = " or more (the search limit)" if most == screening.limit else ""
         examiner.doubt(
             "caution",
-            f"The evidence asks for {most}{more} clusters, the first large steps end at "
+            f"The evidence asks for {numbers.asked_for(screening.limit)} clusters, the first large steps end at "
             f"{numbers.chosen['practical']}: clusters of this table are not quite pure, and no number is right.",
         )
     if screening.reached:

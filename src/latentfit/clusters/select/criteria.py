@@ -72,6 +72,12 @@ class PathNumbers:
         """The statistical number is so far beyond the practical that it deserves a warning."""
         return self.chosen["statistical"] - self.chosen["practical"] > FAR_APART
 
+    def asked_for(self, limit: int) -> str:
+        """The statistical number as messages give it: where the path ended at its limit the evidence may ask for
+        more."""
+        more = " or more (the search limit)" if self.chosen["statistical"] == limit else ""
+        return f"{self.chosen['statistical']}{more}"
+
 
 def statistical_penalty(n_columns: int) -> float:
     """Nats that a cluster must gain: d + 3 d^⅓, d = columns + 1."""

@@ -102,8 +102,8 @@ class NearDuplicate:
     column: int
     copies: int
     correlation: float
-    residual: float  # correlation inside the clusters, all taken together
     n_clusters: int  # the K at which it stood out
+    residual: float  # correlation inside the clusters, all taken together
     held: bool = True  # it was left out: of the model, or of the choice of the number alone
 
     @property
@@ -239,7 +239,7 @@ def equal_columns(moments: PairMoments, names: Sequence[str]) -> list[NearDuplic
         twins = np.flatnonzero(equal[column] & staying)
         if twins.size:
             value = float(np.sign(correlation[column, twins[0]]))
-            out.append(NearDuplicate(column, int(twins[0]), value, value, 1))
+            out.append(NearDuplicate(column, int(twins[0]), value, 1, value))
         else:
             staying[column] = True
     return out if staying.sum() >= MIN_COLUMNS and 2 * len(out) <= len(names) else []
@@ -318,7 +318,7 @@ def _set_aside(
         used |= set(pair)
         by_name = sorted(pair, key=lambda column: names[column], reverse=True)
         copy, source = sorted(by_name, key=lambda column: (seen[column], common[column]))
-        out.append(NearDuplicate(copy, source, float(correlation[pair]), residual, n_clusters))
+        out.append(NearDuplicate(copy, source, float(correlation[pair]), n_clusters, residual))
     return out
 
 

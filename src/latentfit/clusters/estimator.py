@@ -1,6 +1,6 @@
 """Clusters of yes/no rows when nobody knows how many there are.
 
-Longer than other estimators: beside the clusters it keeps what was decided on the way to them (the path, columns that
+Longer than other estimators: beside the clusters it holds what was decided on the way to them (the path, columns that
 nearly equal others, columns that are noninformative) and has a table for each.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
@@ -24,11 +25,10 @@ from latentfit.clusters.diagnostics.intervals import SetAside, column_intervals
 from latentfit.clusters.diagnostics.purity import PurityTable, any_flagged, purity_certificates
 from latentfit.clusters.diagnostics.verdict import Screening, examine_clusters
 from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, truncated_rows, unseen_fraction
-from latentfit.clusters.estimator.model_file import Decided, cluster_state, restore_clusters
-from latentfit.clusters.select.criteria import FAR_APART, PathNumbers, choose_by_test
+from latentfit.clusters.select.criteria import CRITERIA, FAR_APART, PathNumbers, choose_by_test
 from latentfit.clusters.select.near_duplicates import NearDuplicate, Screened, screened_path, with_columns
-from latentfit.clusters.select.path import ClusterPath, cluster_path, varying_columns
-from latentfit.core.em import Steps, em
+from latentfit.clusters.select.path import ClusterFit, ClusterPath, cluster_path, varying_columns
+from latentfit.core.em import SolverState, Steps, em
 from latentfit.core.errors import DataError, DataWarning, IdentifiabilityWarning
 from latentfit.core.frames import backend_of, build_frame, long_columns
 from latentfit.core.kernels import WIDEST, Floats
@@ -41,10 +41,13 @@ from latentfit.core.mixture.model import (
     TAIL_GAIN,
     TableCheckpoint,
     TableModel,
+    restore_table,
     table_key,
+    table_state,
     weight_notes,
 )
 from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.model_file import Arrays, check_numbers, plain, plain_names, read_names, typed
 from latentfit.core.progress import StageClock
 from latentfit.core.table.input import LearnColumn
 from latentfit.core.table.replicates import sample_rows, self_weighting
@@ -57,7 +60,7 @@ from latentfit.engine.memory import MemoryEngine, Sums
 from latentfit.io.scan import Scan
 
 Select = Literal["auto", "statistical", "purity", "blrt", "aic", "aic3", "bic", "sabic", "icl"]
-SHOWN_ROWS = 100_000
+SAMPLED_ROWS = 100_000
 """Rows on which the number of clusters is found; of a longer table those with the smallest hashes."""
 TEST_LEVEL = 0.05
 """Level of the bootstrapped likelihood-ratio test under ``select="blrt"``."""
@@ -230,20 +233,20 @@ class BernoulliMixture(ClusterMixin, TableModel):
             with clock.stage("data"):
                 table = self._read_rows(X, sample_weight)
                 self._check_number(table)
-                shown = self._shown(table)
-                checkpoint_file = None
+                sample = self._sample(table)
+                checkpoint_file = saved = None
                 if checkpoint is not None:
                     checkpoint_file = TableCheckpoint(checkpoint, table_key(table), self._settings(), resume=resume)
+                    saved = checkpoint_file.saved
             with clock.stage("number"):
-                saved = None if checkpoint_file is None else checkpoint_file.saved
-                decided = self._choose(shown) if saved is None else Decided.read(saved.decided)
+                decided = self._choose(sample) if saved is None else Decided.read(saved.decided)
             with clock.stage("refine"):
-                self._refine(table, shown, decided, checkpoint_file)
+                self._refine(table, sample, decided, checkpoint_file, None if saved is None else saved.resume_from)
                 if sample_weight is not None:
                     self._label_all(X, sample_weight)
         self._clock, self._notes = clock, [*self._fit_notes(decided), *weight_notes(table)]
-        if shown is not table:
-            self._notes.append(f"number of clusters and tests looked at {SHOWN_ROWS:,} of {table.n_rows:,} rows")
+        if sample is not table:
+            self._notes.append(f"number of clusters and tests looked at {SAMPLED_ROWS:,} of {table.n_rows:,} rows")
         self.selection_ = None if self.n_components is not None else {"select": self.select, **self._numbers.chosen}
         if checkpoint_file is not None:
             checkpoint_file.done()
@@ -251,15 +254,15 @@ class BernoulliMixture(ClusterMixin, TableModel):
         self._warn_number(decided)
         return self
 
-    def _shown(self, table: AnyTable) -> Table:
+    def _sample(self, table: AnyTable) -> Table:
         """The rows that the path and the tests look at: all, or of a long table some by their hashes.
 
         Each is one row to the path: what chance gains grows with the rows that are looked at, not with those there are.
         """
         grouped = isinstance(table, Table) and table.weighted and not table.single
-        if isinstance(table, Table) and (grouped or table.n_rows <= SHOWN_ROWS):
+        if isinstance(table, Table) and (grouped or table.n_rows <= SAMPLED_ROWS):
             return table
-        return sample_rows(table, SHOWN_ROWS, self._seed())
+        return sample_rows(table, SAMPLED_ROWS, self._seed())
 
     def _choose(self, table: Table) -> Decided:
         """Which columns are kept, how many clusters there are, and where the final EM run starts."""
@@ -296,28 +299,29 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if self.n_components is not None:
             return min(int(self.n_components), len(screened.path.fits))  # a checkpoint holds no number of numpy
         rows, seed = table.without(~screened.used_columns), self._seed()
-        if self.select == "purity":
-            return choose_by_test(screened.path.fits, lambda fit: any_flagged(rows, fit.mixture, seed=seed))
-        if self.select == "blrt":
-            return choose_by_test(
-                screened.path.fits,
-                lambda fit: ratio_test(rows, fit.mixture, alpha=TEST_LEVEL, random_state=seed).p_value <= TEST_LEVEL,
-            )
+
+        def needs_more(fit: ClusterFit) -> bool:
+            if self.select == "purity":
+                return any_flagged(rows, fit.mixture, seed=seed)
+            return ratio_test(rows, fit.mixture, alpha=TEST_LEVEL, random_state=seed).p_value <= TEST_LEVEL
+
+        if self.select in ("purity", "blrt"):
+            return choose_by_test(screened.path.fits, needs_more)
         return screened.path.numbers.chosen["practical" if self.select == "auto" else self.select]
 
-    def _refine(self, table: AnyTable, shown: Table, decided: Decided, checkpoint_file: TableCheckpoint | None) -> None:
-        """The final fit with smoothing on the kept columns; columns set aside get the frequencies of its clusters."""
+    def _refine(
+        self, table: AnyTable, sample: Table, decided: Decided, checkpoint_file: TableCheckpoint | None,
+        resume_from: SolverState[Mixture] | None,
+    ) -> None:  # fmt: skip
+        """The final fit with smoothing on the used columns; columns set aside get the frequencies of its clusters."""
         rows = table if decided.used_columns.all() else table.without(~decided.used_columns)
         number = decided.number
-        resume_from = (
-            None if checkpoint_file is None or checkpoint_file.saved is None else checkpoint_file.saved.resume_from
-        )
         init = decided.init if resume_from is None else resume_from.params
         assert init is not None
-        plain = table_steps(
-            rows, number, self._pseudo_rows(), self.n_jobs, self.engine, np.repeat(decided.noninformative, 2)
-        )
-        steps: Steps[Mixture, Sums] = TruncatedSteps(plain, BlankRows.of(rows)) if self.truncated else plain
+        tied = np.repeat(decided.noninformative, 2)
+        steps: Steps[Mixture, Sums] = table_steps(rows, number, self._pseudo_rows(), self.n_jobs, self.engine, tied)
+        if self.truncated:
+            steps = TruncatedSteps(steps, BlankRows.of(rows))
         cells = max(float(steps.n_cells), 1.0)  # small steps prove nothing, see `LatentClass`
         refined = em(
             steps, init, max_iter=self.max_iter, tol=min(self.tol, SETTLED / cells), accelerate=True,
@@ -326,26 +330,26 @@ class BernoulliMixture(ClusterMixin, TableModel):
             checkpoint_file.keeping(decided.state()),
         )  # fmt: skip
         self._keep(rows, refined)
-        self._table, self._numbers = shown.without(~decided.used_columns), decided.numbers
-        self._stands_for = table.total_weight / shown.total_weight
+        self._table, self._numbers = sample.without(~decided.used_columns), decided.numbers
+        self._stands_for = table.total_weight / sample.total_weight
         self._aside, self._copies, self._purity = ~decided.used_columns, decided.copies, None
         self._noninformative = np.zeros(table.n_columns, bool)
         self._noninformative[decided.used_columns] = decided.noninformative
         self._dependent, self._limit = decided.dependent, decided.limit
         self.n_unseen_ = table.total_weight * unseen_fraction(self._mixture) if self.truncated else 0.0
         self._names = tuple(column.name for column in table.columns)
-        self._put_rows(table, rows)
+        self._assign_rows(table, rows)
         self.frequencies_ = np.empty((number, table.n_columns))
         self.frequencies_[:, decided.used_columns] = self._mixture.table[1::2].T
         self.frequencies_[:, self._aside] = (self._aside_ones + 0.5) / (self._aside_rows + 1)
 
-    def _put_rows(self, table: AnyTable, rows: AnyTable) -> None:
+    def _assign_rows(self, table: AnyTable, rows: AnyTable) -> None:
         """Every row into its likeliest cluster, and what clusters show of the columns that were set aside."""
         aside = np.flatnonzero(self._aside)
         labels = np.empty(table.n_rows, np.int32)
         self._aside_rows, self._aside_ones = (np.zeros((self.n_components_, len(aside))) for _ in range(2))
 
-        def put(begin: int, posterior: Floats, score: Floats) -> None:
+        def assign(begin: int, posterior: Floats, score: Floats) -> None:
             end = begin + len(posterior)
             if self.truncated:
                 posterior, _ = truncated_rows(walked.codes_of(begin, end), self._mixture, posterior, score)
@@ -360,12 +364,12 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 self._aside_ones[:, at] += proportions[codes[:, n] == 1].sum(axis=0)
 
         walked: AnyTable = rows
-        MemoryEngine(rows, self.n_jobs).rows(self._mixture, put)
+        MemoryEngine(rows, self.n_jobs).rows(self._mixture, assign)
         if self._stored is not None and len(labels) < self._stored.n_rows:  # unique rows of a file: its rows one by one
             stored = self._stored.without(self._aside) if len(aside) else self._stored
             labels = np.empty(stored.n_rows, np.int32)
             aside, walked = aside[:0], stored
-            MemoryEngine(stored, self.n_jobs).rows(self._mixture, put)
+            MemoryEngine(stored, self.n_jobs).rows(self._mixture, assign)
         self.labels_ = (labels if table.unique_index is None else labels[table.unique_index]).astype(
             np.intp, copy=False
         )
@@ -380,7 +384,6 @@ class BernoulliMixture(ClusterMixin, TableModel):
             self.labels_ = np.concatenate([self.predict(table) for table in tables])
 
     def _warn_number(self, decided: Decided) -> None:
-        chosen = decided.numbers.chosen
         if self.n_components is not None and decided.number < self.n_components:
             warnings.warn(
                 f"{self.n_components} clusters were asked of {decided.number} different rows, which make "
@@ -389,10 +392,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 stacklevel=3,
             )
         if self.n_components is None and decided.numbers.differ:
-            more = " or more (the search limit)" if chosen["statistical"] == decided.limit else ""
             warnings.warn(
-                f"the evidence asks for {chosen['statistical']}{more} clusters, the practical number is "
-                f"{chosen['practical']}: more than {FAR_APART} apart; path_ has the whole walk",
+                f"the evidence asks for {decided.numbers.asked_for(decided.limit)} clusters, the practical number is "
+                f"{decided.numbers.chosen['practical']}: more than {FAR_APART} apart; path_ has the whole path",
                 IdentifiabilityWarning,
                 stacklevel=3,
             )
@@ -404,17 +406,17 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if self.n_components is None:
             notes.append(f"chosen by {self.select}; " + ", ".join(f"{name} {k}" for name, k in chosen.items()))
         if decided.copies:
-            notes.append(f"{_columns(len(decided.copies))} set aside as near-duplicates of others (copies_)")
+            notes.append(f"{_columns_were(len(decided.copies))} set aside as near-duplicates of others (copies_)")
         if held := sum(one.held for one in decided.dependent):
             notes.append(
-                f"{_columns(held)} left out of the choice of the number as dependent on another inside "
+                f"{_columns_were(held)} left out of the choice of the number as dependent on another inside "
                 "clusters (local_dependence_)"
             )
         if self.n_components is None and self._at_limit:
             notes.append(f"the path ended at its limit (max_components={decided.limit})")
         if self.silent_:
-            told = len(self._names) - len(self.silent_) - len(decided.copies)
-            notes.append(f"{told} columns tell the clusters apart, {len(self.silent_)} do not (silent_)")
+            informative = len(self._names) - len(self.silent_) - len(decided.copies)
+            notes.append(f"{informative} columns tell the clusters apart, {len(self.silent_)} do not (silent_)")
         if not decided.screened:
             notes.append("too many columns to look for near-duplicates")
         if self.truncated:
@@ -458,23 +460,20 @@ class BernoulliMixture(ClusterMixin, TableModel):
     def copies_(self) -> Any:
         """Near-duplicate columns that were set aside, and their correlation with the one they nearly equal."""
         check_is_fitted(self)
-        names = np.array([str(name) for name in self._names], object)
-        columns = {
-            "column": names[[copy.column for copy in self._copies]],
-            "copies": names[[copy.copies for copy in self._copies]],
-            "correlation": np.array([copy.correlation for copy in self._copies], np.float64),
-        }
-        return build_frame(columns, self._backend)
+        return self._pairs("copies", [(one, one.correlation) for one in self._copies])
 
     @cached_property
     def local_dependence_(self) -> Any:
         """Columns that depend on another one inside clusters; of wide tables the number was chosen without them."""
         check_is_fitted(self)
-        names = np.array([str(name) for name in self._names], object)
+        return self._pairs("with", [(one, one.residual) for one in self._dependent])
+
+    def _pairs(self, second: str, pairs: list[tuple[NearDuplicate, float]]) -> Any:
+        """A frame of columns, the column that each depends on, and the correlation of the two."""
         columns = {
-            "column": names[[one.column for one in self._dependent]],
-            "with": names[[one.copies for one in self._dependent]],
-            "correlation": np.array([one.residual for one in self._dependent], np.float64),
+            "column": np.array([str(self._names[one.column]) for one, _ in pairs], object),
+            second: np.array([str(self._names[one.copies]) for one, _ in pairs], object),
+            "correlation": np.array([correlation for _, correlation in pairs], np.float64),
         }
         return build_frame(columns, self._backend)
 
@@ -492,20 +491,20 @@ class BernoulliMixture(ClusterMixin, TableModel):
         varying = np.zeros(len(self._names), bool)
         varying[~self._aside] = varying_columns(self._table)
         names = [str(name) for name in self._names]
-        held, both = (
-            tuple((names[one.column], names[one.copies], one.residual) for one in self._dependent if one.held is held)
-            for held in (True, False)
-        )
+
+        def named(pairs: Iterable[NearDuplicate], attribute: str) -> tuple[tuple[str, str, float], ...]:
+            return tuple((names[one.column], names[one.copies], getattr(one, attribute)) for one in pairs)
+
         return examine_clusters(
             self._table, self._mixture, self._numbers, self._certificates,
             n_rows=self._stands_for * self._table.total_weight,
             n_varying=int((varying & ~self._noninformative).sum()), converged=self.converged_,
             screening=Screening(
-                tuple((names[one.column], names[one.copies], one.correlation) for one in self._copies),
-                held,
-                both,
-                self._limit if self.n_components is None and self._at_limit else 0,
-                self._limit,
+                duplicates=named(self._copies, "correlation"),
+                dependent=named((one for one in self._dependent if one.held), "residual"),
+                both=named((one for one in self._dependent if not one.held), "residual"),
+                reached=self._limit if self.n_components is None and self._at_limit else 0,
+                limit=self._limit,
             ),
             truncated=self.truncated,
         )  # fmt: skip
@@ -591,11 +590,9 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if reset:
             self._backend = backend_of(X)
         X = self._validated(X, reset=reset, **CELLS)
-        if reset:
-            return read_binary(X, binarize=self.binarize, sample_weight=sample_weight, weight_type=self.weight_type)
         return read_binary(
             X, binarize=self.binarize, sample_weight=sample_weight, weight_type=self.weight_type,
-            columns=self._columns, group=False,
+            columns=None if reset else self._columns, group=reset,
         )  # fmt: skip
 
     def _check_options(self) -> None:
@@ -621,8 +618,11 @@ class BernoulliMixture(ClusterMixin, TableModel):
 
     # --------------------------------------------------------- model file
 
-    _state = cluster_state
-    _restore = restore_clusters
+    def _state(self) -> tuple[Arrays, dict[str, Any]]:
+        return cluster_state(self)
+
+    def _restore(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
+        restore_clusters(self, arrays, metadata)
 
     labels_: NDArray[np.intp]
     frequencies_: Floats
@@ -638,5 +638,172 @@ class BernoulliMixture(ClusterMixin, TableModel):
     _stands_for: float  # rows of the data for each row that the tests look at
 
 
-def _columns(number: int) -> str:
+def _columns_were(number: int) -> str:
     return "1 column was" if number == 1 else f"{number} columns were"
+
+
+# -----------------------------------------------------------------------------
+# What the model file of clusters holds beside the mixture: columns set aside, the path, the certificates; and what a
+# checkpoint keeps of the decisions before the final EM run.
+
+SUSPECTS = ("suspect_pair", "suspect_columns")
+"""Columns of the certificates that hold text."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What was decided before the final EM run: the number of clusters, the columns used, the initialisation."""
+
+    number: int
+    numbers: PathNumbers
+    used_columns: NDArray[np.bool_]  # (L,) of the user's columns
+    copies: tuple[NearDuplicate, ...]
+    screened: bool
+    init_name: str
+    noninformative: NDArray[np.bool_]  # of the used columns, those that all clusters share
+    init: Mixture | None  # None: the EM run goes on from a checkpoint
+    dependent: tuple[NearDuplicate, ...]  # columns that were left out of the choice of the number
+    limit: int  # clusters at which the path had to end; 0: the rows allowed no more
+
+    def state(self) -> dict[str, Any]:
+        """As a checkpoint keeps it."""
+        return {
+            "number": self.number,
+            "path": [list(pair) for pair in plain(self.numbers.columns).items()],  # a file sorts the keys of a mapping
+            "chosen": [list(pair) for pair in plain(self.numbers.chosen).items()],
+            "kept": self.used_columns.tolist(),
+            "copies": plain([astuple(one) for one in self.copies]),
+            "screened": self.screened,
+            "start": self.init_name,
+            "silent": self.noninformative.tolist(),
+            "dependent": plain([astuple(one) for one in self.dependent]),
+            "limit": self.limit,
+        }
+
+    @classmethod
+    def read(cls, state: dict[str, Any]) -> Decided:
+        """What `state` described."""
+        used_columns = np.array(state["kept"], bool)
+        numbers = _read_numbers(dict(state["path"]), dict(state["chosen"]))
+        copies, dependent = (_read_duplicates(state[name], len(used_columns)) for name in ("copies", "dependent"))
+        return cls(
+            state["number"], numbers, used_columns, copies, state["screened"], state["start"],
+            np.array(state["silent"], bool), None, dependent, state["limit"],
+        )  # fmt: skip
+
+
+def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of fitted clusters."""
+    arrays, metadata = table_state(model)
+    purity = model._purity if model._purity is not None else model._certificates.columns()
+    return arrays | {"frequencies": model.frequencies_}, metadata | {
+        "names": plain_names(model._names),
+        "aside": np.flatnonzero(model._aside).tolist(),
+        "copies": plain([astuple(one) for one in model._copies]),
+        "dependent": plain([astuple(one) for one in model._dependent]),
+        "silent": np.flatnonzero(model._noninformative).tolist(),
+        "n_unseen": float(model.n_unseen_),
+        "limit": int(model._limit),
+        "path": plain(model._numbers.columns),
+        "chosen": plain(model._numbers.chosen),
+        "purity": plain(purity),
+    }
+
+
+def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str, Any]) -> None:
+    """Make `model` what `cluster_state` described; what does not fit together raises ValueError."""
+    restore_table(model, arrays, metadata)
+    if any(column.size != 2 for column in model._columns):
+        raise ValueError("a column has other than two categories")
+    names, aside = read_names(metadata, "names"), typed(metadata, "aside", list)
+    if len(names) > model.n_features_in_:
+        raise ValueError("there are more names than features")
+    _check_places(aside, len(names), "aside")
+    gone = np.zeros(len(names), bool)
+    gone[aside] = True
+    if [names[n] for n in np.flatnonzero(~gone)] != [column.name for column in model._columns]:
+        raise ValueError("the columns are not those of names without the ones set aside")
+    check_numbers(arrays, {"frequencies": (model.n_components_, len(names))})
+    given = arrays["frequencies"]
+    if (given > 1).any() or not np.array_equal(given[:, ~gone], arrays["table"][1::2].T):
+        raise ValueError("a frequency is above one, or not that of the table")
+    model._names, model._aside, model.frequencies_ = tuple(names), gone, given
+    model._copies = _read_duplicates(typed(metadata, "copies", list), len(names))
+    if {copy.column for copy in model._copies} != set(aside):
+        raise ValueError("copies are not the columns set aside")
+    model._dependent = _read_duplicates(metadata.get("dependent", []), len(names))  # not in 0.1.0
+    noninformative = metadata.get("silent", _tied(given, gone))  # not in 0.1.0
+    _check_places(noninformative, len(names), "silent")
+    model._noninformative = np.zeros(len(names), bool)
+    model._noninformative[noninformative] = True
+    if not (given[:, noninformative] == given[:1, noninformative]).all() or (model._noninformative & gone).any():
+        raise ValueError("a noninformative column has more than one frequency, or was set aside")
+    model.n_unseen_, model._limit = float(metadata.get("n_unseen", 0.0)), metadata.get("limit", 0)
+    if not np.isfinite(model.n_unseen_) or model.n_unseen_ < 0 or type(model._limit) is not int:
+        raise ValueError("n_unseen or limit is no number")
+    model._numbers = _read_numbers(typed(metadata, "path", dict), typed(metadata, "chosen", dict))
+    model._purity = _read_purity(typed(metadata, "purity", dict), model.n_components_)
+    model.purity_ = build_frame(model._purity, "pyarrow")
+
+
+def _check_places(places: list[Any], length: int, what: str) -> None:
+    if not all(type(place) is int and 0 <= place < length for place in places):
+        raise ValueError(f"{what} names a column that does not exist")
+
+
+def _read_duplicates(listed: list[list[Any]], n_columns: int) -> tuple[NearDuplicate, ...]:
+    """Pairs of columns; files of 0.1.0 hold the first four of their entries."""
+    pairs = tuple(NearDuplicate(*(one if len(one) > 4 else (*one, one[2], True))) for one in listed)
+    for one in pairs:
+        _check_places([one.column, one.copies], n_columns, "a copy")
+        if [type(value) for value in astuple(one)[2:]] != [float, int, float, bool]:
+            raise ValueError("a copy's correlation or number of clusters is no number")
+    return pairs
+
+
+def _tied(frequencies: Floats, gone: NDArray[np.bool_]) -> list[int]:
+    """Noninformative columns of a file that does not list them: one and the same frequency in all of several
+    clusters."""
+    same = (frequencies == frequencies[:1]).all(axis=0) & (frequencies[0] > 0) & (frequencies[0] < 1)
+    return np.flatnonzero(same & ~gone & (len(frequencies) > 1)).tolist()
+
+
+def _read_numbers(path: dict[str, Any], chosen: dict[str, Any]) -> PathNumbers:
+    """Every criterion along K = 1, 2, …, and what each chooses."""
+    if not {"n_components", "log_likelihood", "step", *CRITERIA} <= set(path):
+        raise ValueError("the path lacks a criterion")
+    length = len(path["n_components"])
+    if path["n_components"] != list(range(1, length + 1)) or not length:
+        raise ValueError("the path does not count from one")
+    columns = {name: _numbers(values, length, name) for name, values in path.items()}
+    if set(chosen) != {*CRITERIA, "practical"}:
+        raise ValueError("chosen lacks a criterion")
+    if not all(type(number) is int and 1 <= number <= length for number in chosen.values()):
+        raise ValueError("chosen names a number of clusters that is not on the path")
+    return PathNumbers(columns, chosen)
+
+
+def _read_purity(purity: dict[str, Any], n_clusters: int) -> dict[str, Any]:
+    """One entry per cluster in every column: text, yes or no, or numbers."""
+    wanted = {"cluster", "p_value", "flagged", "impurity", "certified_impurity", *SUSPECTS}
+    if not wanted <= set(purity):
+        raise ValueError("purity lacks a column")
+    out: dict[str, Any] = {}
+    for name, values in purity.items():
+        kind = str if name in SUSPECTS else bool if name == "flagged" else None
+        if kind is None:
+            out[name] = _numbers(values, n_clusters, name)
+        elif type(values) is list and len(values) == n_clusters and all(type(value) is kind for value in values):
+            out[name] = values
+        else:
+            raise ValueError(f"{name} of purity does not hold one entry per cluster")
+    return out
+
+
+def _numbers(values: Any, length: int, name: str) -> list[Any]:
+    """So many numbers; what JSON could not hold as a number is not a number again."""
+    if type(values) is not list or len(values) != length:
+        raise ValueError(f"{name} does not hold {length} numbers")
+    if not all(value is None or type(value) in (int, float) for value in values):
+        raise ValueError(f"{name} holds something that is no number")
+    return [float("nan") if value is None else value for value in values]
