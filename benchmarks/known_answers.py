@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from harness import data_folder
 
+from latentfit.labels.data import Labels, with_gold
 from latentfit.labels.data.input import read_labels
-from latentfit.labels.data.labels import Labels, with_gold
-from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
+from latentfit.labels.estimator import CrowdSettings, fit_crowd
 from latentfit.simulate import specialist_crowd
 
 ANSWERS = (0, 1, 5, 20, 100)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from known_answers import REAL, real
 
-from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
+from latentfit.labels.estimator import CrowdSettings, fit_crowd
 
 LABELS = (10, 100)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.io.read import read_columns
-from latentfit.labels.data.labels import Labels, assemble
+from latentfit.labels.data import Labels, assemble
 from reproduction.crowd_methods import Codes
 from reproduction.crowd_real import read_crowd
 from reproduction.table import Run

@@ -25,15 +25,14 @@ from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture, stack_confusions
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from latentfit.labels.em import SMOOTHING, crowd_steps
 from latentfit.labels.estimator.dawid_skene import DawidSkene
+from latentfit.labels.init import METHODS, Initialisation, Method, Settings, init_robust
 from latentfit.labels.init.designated import LEAST_RATIO, impute_designated, square_root
-from latentfit.labels.init.methods import METHODS, Initialisation, Method, Settings, init_robust
 from latentfit.labels.init.robust import PairWeight, fit_robust_root
 from latentfit.labels.init.symnmf import mixture_from_factor, rotate_from_several
-from latentfit.labels.init.votes import vote_proportions
-from latentfit.labels.moments import count_label_pairs
+from latentfit.labels.moments import count_label_pairs, vote_proportions
 
 Codes = NDArray[np.int32]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from latentfit.core.names import match
 from latentfit.io.read import read_columns
+from latentfit.labels.data import Labels
 from latentfit.labels.data.input import read_gold, read_labels
-from latentfit.labels.data.labels import Labels
 from latentfit.labels.init.designated import reachable
 from latentfit.labels.moments import count_label_pairs
 from reproduction.crowd_methods import AUTO, BASELINES, OWN, Codes, Recipe, error_percent, solve

@@ -21,9 +21,9 @@ from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture, stack_confusions, unstack_confusions
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.labels.data.labels import Labels
-from latentfit.labels.init.methods import METHODS
-from latentfit.labels.init.votes import vote_proportions
+from latentfit.labels.data import Labels
+from latentfit.labels.init import METHODS
+from latentfit.labels.moments import vote_proportions
 from latentfit.simulate import Crowd, specialist_crowd
 from reproduction.crowd_methods import (
     AUTO,

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from latentfit.core.mixture.pair_counts import PairCounts
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from tests.labels.label_matrices import coded
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latentfit.labels.data.labels import Labels, assemble
+from latentfit.labels.data import Labels, assemble
 
 
 def coded(given, n_classes) -> Labels:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from latentfit.labels.data.labels import Labels, assemble
+from latentfit.labels.data import Labels, assemble
 from latentfit.simulate import Crowd, choose_workers, crowd, draw_confusions, draw_labels, draw_truth
 
 Rng = np.random.Generator

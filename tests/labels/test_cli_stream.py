@@ -23,7 +23,7 @@ KILLS = int(os.environ.get("LATENTFIT_KILLS", "2"))
 """Moments at which the fit is killed; the full run has 20."""
 RUN = (
     "import latentfit.core.checkpoint as c; c.EVERY = c.SPARING = 0.0\n"
-    "import latentfit.labels.data.labels as l, latentfit.labels.data.stored as s; l.BLOCK_ROWS = s.BLOCK_ROWS = 4096\n"
+    "import latentfit.labels.data as l, latentfit.labels.data.stored as s; l.BLOCK_ROWS = s.BLOCK_ROWS = 4096\n"
     "from latentfit.cli.main import run; run()"
 )
 
@@ -45,9 +45,9 @@ def crowd(n_tasks: int, seed: int = 0) -> tuple[pa.Table, pa.Table]:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Labels in two files of a folder and in one beside it, in blocks of 64 tasks."""
-    for module in ("latentfit.labels.data.labels", "latentfit.labels.data.stored"):
+    for module in ("latentfit.labels.data", "latentfit.labels.data.stored"):
         monkeypatch.setattr(f"{module}.BLOCK_ROWS", 64)
-    monkeypatch.setattr("latentfit.labels.data.sorting.RANGE_ROWS", 200)
+    monkeypatch.setattr("latentfit.labels.data.stored.RANGE_ROWS", 200)
     labels, truth = crowd(300)
     (tmp_path / "history").mkdir()
     pq.write_table(labels.slice(0, 500), tmp_path / "history" / "a.parquet")

@@ -14,10 +14,10 @@ import scipy.sparse as sp
 from latentfit import DawidSkene, load
 from latentfit.core.errors import DataError, DataWarning, NotIdentifiableError
 from latentfit.core.names import LONGEST_NAME, encode, match
+from latentfit.labels.data import from_long
 from latentfit.labels.data.input import is_long, read_labels
-from latentfit.labels.data.labels import from_long
-from latentfit.labels.estimator.crowd import check_crowd
-from latentfit.labels.init.methods import METHODS
+from latentfit.labels.estimator import check_crowd
+from latentfit.labels.init import METHODS
 from latentfit.labels.moments import count_label_pairs, pair_memory
 from latentfit.simulate import crowd
 

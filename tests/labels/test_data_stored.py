@@ -20,11 +20,11 @@ from latentfit.engine.flat_file import letters_of, word_hashes
 from latentfit.engine.memory import MemoryEngine
 from latentfit.io.read import read_columns
 from latentfit.io.write import write_columns
-from latentfit.labels.data import sorting as label_sort
+from latentfit.labels.data import stored
 from latentfit.labels.data.input import read_labels
 from latentfit.labels.data.stored import StoredLabels, code_labels, find_tasks, sample_tasks, store_labels
-from latentfit.labels.init.methods import vote_mixture
-from latentfit.labels.init.votes import vote_statistics
+from latentfit.labels.init import vote_mixture
+from latentfit.labels.moments import vote_statistics
 from tests.fits import after, bits, stopping
 
 
@@ -32,9 +32,9 @@ from tests.fits import after, bits, stopping
 def small_pieces(monkeypatch):
     """A few hundred tasks already fill several chunks, ranges, blocks and parts."""
     monkeypatch.setattr("latentfit.labels.data.stored.CHUNK_ROWS", 150)
-    monkeypatch.setattr(label_sort, "RANGE_ROWS", 260)
-    monkeypatch.setattr(label_sort, "PARTITIONS", 7)
-    for module in ("latentfit.labels.data.labels", "latentfit.labels.data.stored"):
+    monkeypatch.setattr(stored, "RANGE_ROWS", 260)
+    monkeypatch.setattr(stored, "PARTITIONS", 7)
+    for module in ("latentfit.labels.data", "latentfit.labels.data.stored"):
         monkeypatch.setattr(f"{module}.BLOCK_ROWS", 64)
     for module in ("latentfit.engine.memory", "latentfit.engine.dask"):
         monkeypatch.setattr(f"{module}.PART_ROWS", 128)
@@ -170,7 +170,7 @@ def test_hash_of_a_text_does_not_depend_on_the_other_texts():
 @pytest.mark.parametrize("settings", [{}, {"method": "majority"}, {"method": "majority-em", "smoothing": 0.0}])
 @pytest.mark.parametrize("gold", [None, {"Aufgabe 3, é": "cat", "Aufgabe 90, é": "emu", "Aufgabe 7, é": "cat"}])
 def test_every_engine_gives_the_same_bits_and_results(files, settings, gold, monkeypatch):
-    monkeypatch.setattr("latentfit.labels.init.methods.MOMENT_TASKS", 200)
+    monkeypatch.setattr("latentfit.labels.init.MOMENT_TASKS", 200)
     monkeypatch.setattr("latentfit.labels.em.CALIBRATION_TASKS", 150)
     monkeypatch.setattr("latentfit.labels.diagnostics.structure.TEST_WORK", 3_000)
     rows = read_columns(files / "whole.csv")
@@ -262,9 +262,9 @@ def test_bad_labels_get_one_sentence(tmp_path):
         fit("task,worker,label\n1,2,1\n1,3,0\n1,4,0\n", method="robust")
     with pytest.raises(DataError, match="the gold answers name task '9', which has no label"):
         DawidSkene().fit(latentfit.scan(tmp_path / "a.csv"), gold={"9": 1})
-    label_sort_limit = label_sort.MOST_LABELS
-    assert label_sort_limit > 1_000
-    text = "".join(f"1,{n % 3},id{n}\n" for n in range(label_sort_limit + 1))
+    most_labels = stored.MOST_LABELS
+    assert most_labels > 1_000
+    text = "".join(f"1,{n % 3},id{n}\n" for n in range(most_labels + 1))
     with pytest.raises(DataError, match="the labels take more than 65,534 different values"):
         fit("task,worker,label\n" + text)
 

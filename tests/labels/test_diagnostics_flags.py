@@ -11,8 +11,8 @@ import pytest
 
 import latentfit
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.labels.data.labels import Labels, join_labels
-from latentfit.labels.diagnostics.joint_agreement import joint_agreement
+from latentfit.labels.data import Labels, join_labels
+from latentfit.labels.diagnostics.dependence import joint_agreement
 from latentfit.simulate import crowd, draw_confusions
 
 K, M, N = 3, 30, 600

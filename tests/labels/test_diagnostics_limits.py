@@ -12,11 +12,10 @@ from scipy.stats import beta, binom, chi2_contingency, gamma, norm
 from latentfit.core import simplex as scatter
 from latentfit.core.mixture.parameters import Mixture, stack_confusions
 from latentfit.core.verdict import Examiner, jeffreys, reach_ends, standard_errors_of, wilson
+from latentfit.labels import diagnostics
 from latentfit.labels import theory as theorems
-from latentfit.labels.data.labels import Labels
-from latentfit.labels.diagnostics import duplicates as copies
-from latentfit.labels.diagnostics import joint_agreement, structure, workers
-from latentfit.labels.diagnostics import verdict as labels
+from latentfit.labels.data import Labels
+from latentfit.labels.diagnostics import dependence, structure, workers
 from latentfit.labels.moments import CoLabelGraph, co_label_graph, count_label_pairs
 from latentfit.simulate import crowd
 
@@ -233,12 +232,12 @@ def test_a_copying_worker_agrees_beyond_skill_and_chance(monkeypatch):
     """Expected agreement ½ on 40 common tasks of three pairs; the level is 1e-3 / 3."""
     sizes = np.array([40, 40, 40, 19])
     observed = (np.array([0, 0, 1, 2]), np.array([1, 2, 2, 3]), sizes)
-    monkeypatch.setattr(copies, "expected_agreement", lambda pairs, mixture: np.full(4, 0.5))
-    monkeypatch.setattr(copies, "by_habit", lambda mixture, left, right: np.full(3, 0.5))
+    monkeypatch.setattr(dependence, "expected_agreement", lambda pairs, mixture: np.full(4, 0.5))
+    monkeypatch.setattr(dependence, "by_habit", lambda mixture, left, right: np.full(3, 0.5))
 
     def found(same):
-        monkeypatch.setattr(copies, "agreements", lambda pairs: np.array(same))
-        return copies.find_dependent_pairs(SimpleNamespace(observed=observed), None)
+        monkeypatch.setattr(dependence, "agreements", lambda pairs: np.array(same))
+        return dependence.find_dependent_pairs(SimpleNamespace(observed=observed), None)
 
     level = 1e-3 / 3
     assert binom.sf(30, 40, 0.5) > level > binom.sf(31, 40, 0.5)  # 31 agreements or more, 32 or more
@@ -253,11 +252,11 @@ def test_a_copying_worker_agrees_beyond_skill_and_chance(monkeypatch):
 def test_a_small_excess_of_agreement_is_reported_when_significant(monkeypatch):
     """Members of a family repeat each other in part only: what counts is how sure it is, not how much."""
     observed = (np.array([0]), np.array([1]), np.array([10_000]))
-    monkeypatch.setattr(copies, "expected_agreement", lambda pairs, mixture: np.full(1, 0.5))
-    monkeypatch.setattr(copies, "by_habit", lambda mixture, left, right: np.full(1, 0.5))
+    monkeypatch.setattr(dependence, "expected_agreement", lambda pairs, mixture: np.full(1, 0.5))
+    monkeypatch.setattr(dependence, "by_habit", lambda mixture, left, right: np.full(1, 0.5))
     for same, told in ((5100, False), (5200, True)):
-        monkeypatch.setattr(copies, "agreements", lambda pairs, same=same: np.array([same]))
-        assert bool(len(copies.find_dependent_pairs(SimpleNamespace(observed=observed), None).left)) == told
+        monkeypatch.setattr(dependence, "agreements", lambda pairs, same=same: np.array([same]))
+        assert bool(len(dependence.find_dependent_pairs(SimpleNamespace(observed=observed), None).left)) == told
 
 
 def test_near_duplicate_pairs_stand_apart_only_from_dissimilar_pairs():
@@ -271,7 +270,7 @@ def test_near_duplicate_pairs_stand_apart_only_from_dissimilar_pairs():
         ((190, 184, 180), [False] * 3),
         ((200, 200, 200), [False] * 3),
     ):
-        found = copies._apart(left, right, sizes, np.array(rates), np.full(3, 0.4), 1e-3)
+        found = dependence._apart(left, right, sizes, np.array(rates), np.full(3, 0.4), 1e-3)
         assert found.tolist() == apart, rates
 
 
@@ -279,29 +278,29 @@ def test_a_pair_with_few_common_tasks_does_not_hide_a_ring():
     """Three colluders and honest workers, two of whom agreed on all of their twenty common tasks."""
     left, right = np.array([0, 0, 1, 3, 4, 5, 7]), np.array([1, 2, 2, 4, 5, 6, 8])
     sizes, same = np.array([500, 500, 500, 20, 300, 300, 300]), np.array([500, 500, 500, 20, 240, 220, 200])
-    assert copies._apart(left, right, sizes, same, np.full(7, 0.5), 1e-4).tolist() == [True] * 3 + [False] * 4
+    assert dependence._apart(left, right, sizes, same, np.full(7, 0.5), 1e-4).tolist() == [True] * 3 + [False] * 4
     constant = np.array([1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])  # the first two always give the same label
-    assert not copies._apart(left, right, sizes, same, constant, 1e-4)[0]
+    assert not dependence._apart(left, right, sizes, same, constant, 1e-4)[0]
 
 
 def test_good_workers_in_a_crowd_with_a_bad_one_are_not_near_duplicates():
     pairs = np.array([(a, b) for a in range(6) for b in range(a)])
     sizes = np.full(len(pairs), 1000)
     same = np.where((pairs == 5).any(axis=1), 500, 940)  # worker 5 guesses, the others are right on 97 %
-    assert not copies._apart(pairs[:, 1], pairs[:, 0], sizes, same, np.full(len(pairs), 0.5), 1e-4).any()
+    assert not dependence._apart(pairs[:, 1], pairs[:, 0], sizes, same, np.full(len(pairs), 0.5), 1e-4).any()
 
 
 def test_what_two_workers_agree_on_by_habit():
     confusions = np.array([[[1.0, 0.0], [1.0, 0.0]], [[0.9, 0.1], [0.3, 0.7]]])
     mixture = stack_confusions(np.array([0.5, 0.5]), confusions)
     pairs = np.array([0, 0, 1]), np.array([0, 1, 1])
-    assert copies.by_habit(mixture, *pairs) == pytest.approx([1.0, 0.6, 0.36 + 0.16])
+    assert dependence.by_habit(mixture, *pairs) == pytest.approx([1.0, 0.6, 0.36 + 0.16])
 
 
 def test_every_worker_is_flagged_with_its_strongest_peer():
     def alike(left, right, share, n_common, same=None):
         same = [False] * len(left) if same is None else same
-        return copies.DependentPairs(*map(np.array, (left, right, share, n_common, same)))
+        return dependence.DependentPairs(*map(np.array, (left, right, share, n_common, same)))
 
     assert alike([0, 0, 1], [1, 2, 3], [0.7, 0.9, 0.7], [30, 20, 50]).peers(5).tolist() == [2, 3, 0, 1, -1]
     assert alike([0, 0], [1, 2], [0.9, 0.9], [30, 20]).peers(3).tolist() == [1, 0, 0]
@@ -314,18 +313,18 @@ def test_every_worker_is_flagged_with_its_strongest_peer():
 
 def test_pairs_are_counted_while_they_are_affordable(monkeypatch):
     data = labels_of([{0: 0, 1: 1, 2: 0}, {0: 1, 1: 1}], 3)  # 3 + 1 events
-    monkeypatch.setattr(copies, "PAIR_EVENTS", 4)
-    assert copies.pairs_within_reach(data) is not None
-    assert copies.pairs_within_reach(data, memory=1) is None
-    monkeypatch.setattr(copies, "PAIR_EVENTS", 3)
-    assert copies.pairs_within_reach(data) is None
-    monkeypatch.setattr(copies, "PAIR_EVENTS", 100)
-    monkeypatch.setattr(copies, "PAIR_WORK", 15)  # 4 events of K² = 4 numbers
-    assert copies.pairs_within_reach(data) is not None  # few workers: one product
-    monkeypatch.setattr(copies, "DENSE_WORKERS", 2)
-    assert copies.pairs_within_reach(data) is None
-    monkeypatch.setattr(copies, "PAIR_WORK", 16)
-    assert copies.pairs_within_reach(data) is not None
+    monkeypatch.setattr(dependence, "PAIR_EVENTS", 4)
+    assert dependence.pairs_within_reach(data) is not None
+    assert dependence.pairs_within_reach(data, memory=1) is None
+    monkeypatch.setattr(dependence, "PAIR_EVENTS", 3)
+    assert dependence.pairs_within_reach(data) is None
+    monkeypatch.setattr(dependence, "PAIR_EVENTS", 100)
+    monkeypatch.setattr(dependence, "PAIR_WORK", 15)  # 4 events of K² = 4 numbers
+    assert dependence.pairs_within_reach(data) is not None  # few workers: one product
+    monkeypatch.setattr(dependence, "DENSE_WORKERS", 2)
+    assert dependence.pairs_within_reach(data) is None
+    monkeypatch.setattr(dependence, "PAIR_WORK", 16)
+    assert dependence.pairs_within_reach(data) is not None
 
 
 def test_agreement_of_many_workers_equals_one_product(monkeypatch):
@@ -333,10 +332,10 @@ def test_agreement_of_many_workers_equals_one_product(monkeypatch):
     rng = np.random.default_rng(0)
     mixture = stack_confusions(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), (6, 3)))
     pairs = count_label_pairs(data)
-    whole = copies.expected_agreement(pairs, mixture)
-    monkeypatch.setattr(copies, "DENSE_WORKERS", 5)
-    monkeypatch.setattr(copies, "NUMBERS_AT_ONCE", 20)
-    np.testing.assert_allclose(copies.expected_agreement(pairs, mixture), whole)
+    whole = dependence.expected_agreement(pairs, mixture)
+    monkeypatch.setattr(dependence, "DENSE_WORKERS", 5)
+    monkeypatch.setattr(dependence, "NUMBERS_AT_ONCE", 20)
+    np.testing.assert_allclose(dependence.expected_agreement(pairs, mixture), whole)
 
 
 # -------------------------------------------------------------------- workers
@@ -372,7 +371,7 @@ def test_flags_follow_from_the_interval_and_chance_accuracy(monkeypatch):
     data = SimpleNamespace(n_workers=7, worker_names=np.array(list("abcdefg")))
     workers._raise_flags(quality, data, None, None, None)
     assert quality.flag.tolist() == ["guessing", "", "", "adversarial", "guessing", "guessing", "few labels"]
-    alike = copies.DependentPairs(*(np.array([value]) for value in (0, 3, 0.9, 30, False)))
+    alike = dependence.DependentPairs(*(np.array([value]) for value in (0, 3, 0.9, 30, False)))
     monkeypatch.setattr(workers, "constant_workers", lambda judged, quality: np.arange(7) == 6)
     workers._raise_flags(quality, data, None, None, alike)
     assert [quality.flag[m] for m in (0, 3, 6)] == [
@@ -406,7 +405,7 @@ def test_labels_are_judged_in_parts_as_at_once(monkeypatch):
 
 def sizes_examined(tasks, n_workers, classes=2):
     examiner = Examiner()
-    labels._examine_sizes(examiner, labels_of(tasks, n_workers, classes))
+    diagnostics._examine_sizes(examiner, labels_of(tasks, n_workers, classes))
     return examiner
 
 
@@ -426,9 +425,9 @@ def test_three_labels_a_task_and_ten_a_worker():
 
 
 def test_the_middle_label_is_counted_by_workers():
-    assert labels.middle_count(np.array([3, 4, 7])) == 4  # 14 labels: the seventh is the second worker's last
-    assert labels.middle_count(np.array([3, 3, 7])) == 7
-    assert labels.middle_count(np.zeros(0, np.int64)) == 0
+    assert diagnostics.middle_count(np.array([3, 4, 7])) == 4  # 14 labels: the seventh is the second worker's last
+    assert diagnostics.middle_count(np.array([3, 3, 7])) == 7
+    assert diagnostics.middle_count(np.zeros(0, np.int64)) == 0
 
 
 def workers_examined(flags, n_labels, unexplained=0.0):
@@ -436,8 +435,8 @@ def workers_examined(flags, n_labels, unexplained=0.0):
     total = SimpleNamespace(n_labels=sum(n_labels), worker_names=np.array([f"w{m}" for m in range(len(flags))]))
     quality = SimpleNamespace(flag=np.array(flags, object), n_labels=np.array(n_labels))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labels, "unexplained_agreement", lambda mixture, pairs: unexplained)
-        labels._examine_workers(examiner, total, None, quality, unexplained is not None or None)
+        patch.setattr(diagnostics, "unexplained_agreement", lambda mixture, pairs: unexplained)
+        diagnostics._examine_workers(examiner, total, None, quality, unexplained is not None or None)
     return examiner
 
 
@@ -482,7 +481,7 @@ def test_expected_errors_and_fragile_tasks(sure, doubted):
         return np.tile([1 - sure, sure], (block.n_rows, 1))
 
     examiner = Examiner()
-    labels._examine_consensus(examiner, judged, block_posterior)
+    diagnostics._examine_consensus(examiner, judged, block_posterior)
     assert begins == [0, 2]
     assert examiner.quantities == pytest.approx({"expected_error": 1 - sure, "fragile_tasks": 0.5})
     assert told(examiner, "for 50% one label decides") == doubted
@@ -490,11 +489,11 @@ def test_expected_errors_and_fragile_tasks(sure, doubted):
 
 def test_unexplained_agreement_is_the_excess_over_what_could_be(monkeypatch):
     pairs = SimpleNamespace(observed=(None, None, np.array([10, 30])))
-    monkeypatch.setattr(labels, "expected_agreement", lambda pairs, mixture: np.array([0.5, 0.6]))
-    monkeypatch.setattr(labels, "agreements", lambda pairs: np.array([8, 20]))
-    assert labels.unexplained_agreement(None, pairs) == pytest.approx((28 - 23) / (40 - 23))
-    monkeypatch.setattr(labels, "expected_agreement", lambda pairs, mixture: np.array([1.0, 1.0]))
-    assert labels.unexplained_agreement(None, pairs) == 0
+    monkeypatch.setattr(diagnostics, "expected_agreement", lambda pairs, mixture: np.array([0.5, 0.6]))
+    monkeypatch.setattr(diagnostics, "agreements", lambda pairs: np.array([8, 20]))
+    assert diagnostics.unexplained_agreement(None, pairs) == pytest.approx((28 - 23) / (40 - 23))
+    monkeypatch.setattr(diagnostics, "expected_agreement", lambda pairs, mixture: np.array([1.0, 1.0]))
+    assert diagnostics.unexplained_agreement(None, pairs) == 0
 
 
 def test_confusion_error_is_a_weighted_standard_error():
@@ -506,7 +505,7 @@ def test_confusion_error_is_a_weighted_standard_error():
         for k in range(2):
             error += n * w[k] * np.sqrt(A[m, k, k] * (1 - A[m, k, k]) / (n * w[k] + 1))
             total += n * w[k]
-    assert labels.confusion_error(data, stack_confusions(w, A)) == pytest.approx(error / total)
+    assert diagnostics.confusion_error(data, stack_confusions(w, A)) == pytest.approx(error / total)
 
 
 def test_noise_is_half_the_distance_between_halves():
@@ -514,7 +513,7 @@ def test_noise_is_half_the_distance_between_halves():
     rng = np.random.default_rng(0)
     mixture = stack_confusions(np.array([0.6, 0.4]), 0.7 * np.eye(2) + 0.3 * rng.dirichlet(np.ones(2), (4, 2)))
     own = workers.own_posterior(data, mixture)
-    first = labels.block_hashes(data, 0) < 2**63
+    first = diagnostics.block_hashes(data, 0) < 2**63
     assert 5 < first.sum() < 35
     factors = []
     for half in (first, ~first):
@@ -525,7 +524,7 @@ def test_noise_is_half_the_distance_between_halves():
         for m in range(4):
             table[2 * m : 2 * m + 2] /= table[2 * m : 2 * m + 2].sum(axis=0)
         factors.append(table * np.sqrt(own[half].mean(axis=0)))
-    assert labels.split_half_noise(data, mixture) == pytest.approx(np.linalg.norm(factors[0] - factors[1]) / 2)
+    assert diagnostics.split_half_noise(data, mixture) == pytest.approx(np.linalg.norm(factors[0] - factors[1]) / 2)
 
 
 def test_the_quantities_of_the_model_are_those_of_its_stacked_factor(monkeypatch):
@@ -533,16 +532,16 @@ def test_the_quantities_of_the_model_are_those_of_its_stacked_factor(monkeypatch
     rng = np.random.default_rng(0)
     mixture = stack_confusions(np.array([0.5, 0.3, 0.2]), 0.6 * np.eye(3) + 0.4 * rng.dirichlet(np.ones(3), (4, 3)))
     examiner = Examiner()
-    labels._examine_model(examiner, data, mixture, None)
+    diagnostics._examine_model(examiner, data, mixture, None)
     H = mixture.table * np.sqrt(mixture.weights)
     found = examiner.quantities["H"]
     assert (found["rows"], found["rank"]) == (12, 3)
     assert found["condition"] == pytest.approx(np.linalg.cond(H))
-    monkeypatch.setattr(labels, "MODEL_WORK", 12 * 3 * 3)
-    labels._examine_model(examiner, data, mixture, None)
+    monkeypatch.setattr(diagnostics, "MODEL_WORK", 12 * 3 * 3)
+    diagnostics._examine_model(examiner, data, mixture, None)
     assert examiner.quantities["H"] is not None
-    monkeypatch.setattr(labels, "MODEL_WORK", 12 * 3 * 3 - 1)
-    labels._examine_model(examiner, data, mixture, None)
+    monkeypatch.setattr(diagnostics, "MODEL_WORK", 12 * 3 * 3 - 1)
+    diagnostics._examine_model(examiner, data, mixture, None)
     assert examiner.quantities["H"] is None
 
 
@@ -637,9 +636,9 @@ def test_the_limit_over_triples_by_loops_and_by_normal_draws():
     sizes = np.sqrt(np.diag(V))
     mean = np.trace(V) / 2
     variance = (2 / np.pi * np.outer(sizes, sizes) * V + (5 / 4 - 2 / np.pi) * V**2).sum()
-    found = joint_agreement._tested(z, covariance, left, right, 6)
+    found = dependence._tested(z, covariance, left, right, 6)
     assert found.value == pytest.approx((np.maximum(within @ z, 0) ** 2).sum())
-    limit = gamma.isf(joint_agreement.FALSE_ALARMS, mean**2 / variance, scale=variance / mean)
+    limit = gamma.isf(dependence.JOINT_FALSE_ALARMS, mean**2 / variance, scale=variance / mean)
     assert found.limit == pytest.approx(limit)
     drawn = np.square(np.maximum(rng.normal(size=(100_000, 9)) @ root.T @ within.T, 0)).sum(axis=1)
     assert drawn.mean() == pytest.approx(mean, rel=0.03)
@@ -649,4 +648,4 @@ def test_the_limit_over_triples_by_loops_and_by_normal_draws():
 
 def test_workers_who_never_differ_are_under_any_limit():
     left, right = np.triu_indices(4, 1)
-    assert not joint_agreement._tested(np.zeros(6), np.zeros((6, 6)), left, right, 4).beyond
+    assert not dependence._tested(np.zeros(6), np.zeros((6, 6)), left, right, 4).beyond

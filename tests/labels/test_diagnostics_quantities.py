@@ -10,11 +10,10 @@ from scipy.optimize import linprog
 
 from latentfit.core import simplex as scatter
 from latentfit.core.mixture.parameters import Mixture, stack_confusions
+from latentfit.labels import diagnostics
 from latentfit.labels import theory as theorems
-from latentfit.labels.diagnostics import duplicates as copies
+from latentfit.labels.diagnostics import dependence, workers
 from latentfit.labels.diagnostics import structure as agreement
-from latentfit.labels.diagnostics import verdict as labels
-from latentfit.labels.diagnostics import workers
 from latentfit.labels.moments import count_label_pairs
 from latentfit.simulate import crowd
 
@@ -244,7 +243,7 @@ def test_class_support(world):
 def test_agreements_of_pairs(world):
     data, mixture = world
     pairs, K = count_label_pairs(data), data.n_classes
-    same, expected = copies.agreements(pairs), copies.expected_agreement(pairs, mixture)
+    same, expected = dependence.agreements(pairs), dependence.expected_agreement(pairs, mixture)
     said = {(n, m): g for n, m, g in zip(data.task_of(), data.workers, data.given, strict=True)}
     for at, (m, j) in enumerate(zip(*pairs.observed[:2], strict=True)):
         both = [n for n in range(data.n_rows) if (n, m) in said and (n, j) in said]
@@ -259,6 +258,6 @@ def test_agreements_of_pairs(world):
 
 
 def test_middle_count():
-    assert labels.middle_count(np.array([1, 1, 1, 1, 100])) == 100
-    assert labels.middle_count(np.array([2, 2, 2, 2])) == 2
-    assert labels.middle_count(np.zeros(3, np.int64)) == 0
+    assert diagnostics.middle_count(np.array([1, 1, 1, 1, 100])) == 100
+    assert diagnostics.middle_count(np.array([2, 2, 2, 2])) == 2
+    assert diagnostics.middle_count(np.zeros(3, np.int64)) == 0

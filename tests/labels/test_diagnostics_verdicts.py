@@ -16,7 +16,7 @@ import pytest
 
 import latentfit
 from latentfit.core.verdict import FitReport
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from latentfit.simulate import crowd, specialist_crowd
 from tests.labels.simulated_crowds import BROKEN, broken, sound
 

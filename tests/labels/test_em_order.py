@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.labels.data.labels import Labels, assemble, from_wide, with_gold
+from latentfit.labels.data import Labels, assemble, from_wide, with_gold
 from latentfit.labels.data.stored import store_labels
-from latentfit.labels.estimator.crowd import CrowdSettings, FittedCrowd, fit_crowd
+from latentfit.labels.estimator import CrowdSettings, FittedCrowd, fit_crowd
 from latentfit.labels.select.information import committee_posterior
 from latentfit.simulate import Crowd, crowd, specialist_crowd
 

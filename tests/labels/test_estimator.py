@@ -10,12 +10,17 @@ from hypothesis import strategies as st
 from latentfit import DawidSkene, load
 from latentfit.core.em import em
 from latentfit.engine.memory import MemoryEngine
-from latentfit.labels.data.labels import from_long, with_gold
+from latentfit.labels.data import from_long, with_gold
 from latentfit.labels.data.stored import sample_tasks, task_hashes
 from latentfit.labels.em import crowd_steps
-from latentfit.labels.init.methods import METHODS
-from latentfit.labels.init.votes import sufficient_statistics, vote_proportions
-from latentfit.labels.moments import co_label_graph, count_label_pairs, pair_memory
+from latentfit.labels.init import METHODS
+from latentfit.labels.moments import (
+    co_label_graph,
+    count_label_pairs,
+    pair_memory,
+    sufficient_statistics,
+    vote_proportions,
+)
 from latentfit.simulate import specialist_crowd
 
 pytestmark = pytest.mark.filterwarnings("ignore::latentfit.core.errors.IdentifiabilityWarning")

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import latentfit.labels.init.designated as designated
 from latentfit.core.errors import DataError
 from latentfit.core.mixture.pair_counts import PairCounts
-from latentfit.labels.data.labels import from_wide
+from latentfit.labels.data import from_wide
 from latentfit.labels.init.designated import (
     LEAST_RATIO,
     choose_designated,

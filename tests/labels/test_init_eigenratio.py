@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit.core.errors import DataError
-from latentfit.labels.data.labels import from_wide
+from latentfit.labels.data import from_wide
 from latentfit.labels.init.eigenratio import _ratio, factor_eigenratio, rater_weights
 from latentfit.labels.init.ghosh import threshold_ratings
 from tests.labels.label_matrices import coded, ratings

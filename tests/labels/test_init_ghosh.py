@@ -7,7 +7,7 @@ import pytest
 
 import latentfit.labels.init.ghosh as ghosh
 from latentfit.core.errors import DataError
-from latentfit.labels.data.labels import from_wide
+from latentfit.labels.data import from_wide
 from latentfit.labels.init.ghosh import factor_ghosh
 from tests.labels.label_matrices import coded, ratings
 

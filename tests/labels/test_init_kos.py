@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latentfit.labels.data.labels import Labels, from_wide
+from latentfit.labels.data import Labels, from_wide
 from latentfit.labels.init.ghosh import threshold_ratings
 from latentfit.labels.init.kos import by_messages, by_singular_vector, combine_thresholds, factor_kos
 from tests.labels.label_matrices import coded

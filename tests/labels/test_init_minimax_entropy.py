@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from latentfit.labels.data.labels import Labels, from_wide
+from latentfit.labels.data import Labels, from_wide
 from latentfit.labels.init.minimax_entropy import (
     _odds,
     _seen,
@@ -18,7 +18,7 @@ from latentfit.labels.init.minimax_entropy import (
     sides,
     update_labels,
 )
-from latentfit.labels.init.votes import vote_proportions
+from latentfit.labels.moments import vote_proportions
 from tests.labels.label_matrices import coded
 
 

@@ -10,8 +10,8 @@ from latentfit.core.assign import align_each_worker, align_to_labels, decisivene
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import stack_confusions, unstack_confusions
 from latentfit.engine.memory import MemoryEngine
-from latentfit.labels.data.labels import from_long
-from latentfit.labels.init import task_sums
+from latentfit.labels.data import from_long
+from latentfit.labels.init import robust
 from latentfit.labels.init.robust import (
     SMOOTH,
     Observed,
@@ -138,7 +138,7 @@ def test_collapsed_sweep_equals_the_sums_over_pairs(monkeypatch):
     left, right, _ = pairs.observed
     want = np.zeros((7, 3, 3))
     for m in range(7):
-        gram, target = task_sums.RIDGE * np.eye(3), task_sums.RIDGE * mean
+        gram, target = robust.RIDGE * np.eye(3), robust.RIDGE * mean
         for a, b, block in zip(left, right, pairs.blocks(), strict=True):
             if m in (a, b):
                 other = b if m == a else a
@@ -147,7 +147,7 @@ def test_collapsed_sweep_equals_the_sums_over_pairs(monkeypatch):
                 target = target + seen @ blocks[other]
         solved = target @ np.linalg.inv(gram)
         want[m] = (blocks[m] + solved / max(np.linalg.norm(solved), 1.0)) / 2
-    root, sweeps = task_sums.fit_root(labels, start, max_sweeps=1)
+    root, sweeps = robust.fit_root(labels, start, max_sweeps=1)
     assert sweeps == 1
     np.testing.assert_allclose(root.reshape(7, 3, 3), want, atol=1e-10)
 

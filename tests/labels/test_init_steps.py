@@ -24,14 +24,22 @@ from latentfit.labels.init import (
     robust,
     spectral,
     symnmf,
-    task_sums,
     tensor,
 )
 from latentfit.labels.init.kos import combine_thresholds
 from latentfit.labels.init.minimax_entropy import Side as EntropySide
 from latentfit.labels.init.minimax_entropy import factor_minimax_entropy, sides
-from latentfit.labels.init.votes import overall_proportions, sufficient_statistics, vote_proportions, vote_statistics
-from latentfit.labels.moments import BYTES_PER_PAIR_CELL, CoLabelGraph, co_label_graph, count_label_pairs, pair_memory
+from latentfit.labels.moments import (
+    BYTES_PER_PAIR_CELL,
+    CoLabelGraph,
+    co_label_graph,
+    count_label_pairs,
+    overall_proportions,
+    pair_memory,
+    sufficient_statistics,
+    vote_proportions,
+    vote_statistics,
+)
 from latentfit.simulate import crowd
 from tests.labels.label_matrices import coded, ratings
 
@@ -115,7 +123,7 @@ def test_components_and_odd_cycles_equal_brute_force(seed):
 def test_a_graph_in_many_blocks_is_the_same(monkeypatch):
     _, labels = some_labels(3, n=12, M=9, share=0.2)
     whole = co_label_graph(labels)
-    monkeypatch.setattr("latentfit.labels.data.labels.BLOCK_ROWS", 2)
+    monkeypatch.setattr("latentfit.labels.data.BLOCK_ROWS", 2)
     parts = co_label_graph(labels)
     assert parts.component.tolist() == whole.component.tolist()
     assert parts.determined.tolist() == whole.determined.tolist()
@@ -266,7 +274,7 @@ def test_memory_is_asked_for_before_it_is_taken():
 def test_pair_counts_in_blocks_are_the_same(monkeypatch):
     _, labels = some_labels(7)
     whole = count_label_pairs(labels)
-    monkeypatch.setattr("latentfit.labels.data.labels.BLOCK_ROWS", 4)
+    monkeypatch.setattr("latentfit.labels.data.BLOCK_ROWS", 4)
     np.testing.assert_array_equal(count_label_pairs(labels).dense(), whole.dense())
 
 
@@ -277,14 +285,14 @@ def test_sweeps_are_counted_and_end_at_the_limit(monkeypatch):
     _, labels = some_labels(8, n=60)
     start = np.tile(np.eye(3), (6, 1)) * 0.5
     for most in (0, 1, 3):
-        root, sweeps = task_sums.fit_root(labels, start, max_sweeps=most)
+        root, sweeps = robust.fit_root(labels, start, max_sweeps=most)
         assert sweeps <= most
         if most == 0:
             np.testing.assert_array_equal(root, start)
-    monkeypatch.setattr(task_sums, "SETTLED", 1e9)
-    assert task_sums.fit_root(labels, start, max_sweeps=9)[1] == 1
-    monkeypatch.setattr(task_sums, "SETTLED", 0.0)
-    assert task_sums.fit_root(labels, start, max_sweeps=9)[1] == 9
+    monkeypatch.setattr(robust, "SETTLED", 1e9)
+    assert robust.fit_root(labels, start, max_sweeps=9)[1] == 1
+    monkeypatch.setattr(robust, "SETTLED", 0.0)
+    assert robust.fit_root(labels, start, max_sweeps=9)[1] == 9
 
 
 def test_a_factor_becomes_confusions_and_the_mean_prior():

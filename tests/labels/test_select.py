@@ -18,7 +18,7 @@ import latentfit.labels.select.cover as cover_module
 import latentfit.labels.select.information as information
 from latentfit import DawidSkene
 from latentfit.core.errors import DataError
-from latentfit.labels.data.labels import assemble
+from latentfit.labels.data import assemble
 from latentfit.labels.select import plan_labels
 from latentfit.labels.select.cover import Reach, cover_blocks, observed_pairs
 from latentfit.labels.select.information import (

@@ -7,7 +7,7 @@ import pytest
 
 from latentfit.core.errors import DataError
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.labels.data.labels import from_long
+from latentfit.labels.data import from_long
 from latentfit.labels.plot import mean_errors, plot_simulation
 from latentfit.labels.select import simulate_plan
 from latentfit.labels.select.information import committee_posterior

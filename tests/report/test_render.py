@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from latentfit.core.verdict import FitReport
-from latentfit.labels.data.labels import from_long
+from latentfit.labels.data import from_long
 from latentfit.labels.diagnostics.workers import WorkerQuality
-from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
+from latentfit.labels.estimator import CrowdSettings, fit_crowd
 from latentfit.report.assemble import context_of, write_report
 from latentfit.report.assemble import doors_page_of as page_of
 from latentfit.report.charts import bars, heat_map, lines

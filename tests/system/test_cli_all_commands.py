@@ -208,7 +208,7 @@ def test_a_bug_is_called_one(asked, files, tmp_path, capsys, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("no such\nthing")
 
-    monkeypatch.setattr("latentfit.labels.estimator.crowd.fit_crowd", broken)
+    monkeypatch.setattr("latentfit.labels.estimator.fit_crowd", broken)
     monkeypatch.delenv("LATENTFIT_TRACEBACK", raising=False)
     if asked:
         monkeypatch.setenv("LATENTFIT_TRACEBACK", "1")

@@ -114,7 +114,7 @@ def test_labels_start_without_scikit_learn(folder, tmp_path):
     code = (
         "import sys; from latentfit.cli.main import main; "
         f"main(['labels', {str(folder / 'votes.csv')!r}, '--out', {str(tmp_path)!r}, '--quiet']); "
-        "from latentfit.core.model_file import read_model; from latentfit.labels.estimator.crowd import "
+        "from latentfit.core.model_file import read_model; from latentfit.labels.estimator import "
         "crowd_state, restore_crowd; "
         f"file = read_model({str(tmp_path / 'model.latent')!r}); "
         "arrays, metadata = crowd_state(restore_crowd(file.arrays, file.metadata)); "

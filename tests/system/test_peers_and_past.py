@@ -13,7 +13,7 @@ import latentfit
 from latentfit.core.mixture.parameters import stack_confusions
 from latentfit.core.registry import ESTIMATORS
 from latentfit.engine.memory import MemoryEngine
-from latentfit.labels.data.labels import assemble
+from latentfit.labels.data import assemble
 from latentfit.simulate import crowd
 
 HERE = Path(__file__).parent

@@ -18,9 +18,9 @@ def demo(strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bo
     \b
     latentfit demo
     """
-    from latentfit.labels.cli.labels import write_crowd
+    from latentfit.labels.cli import write_crowd
     from latentfit.labels.data.input import read_labels
-    from latentfit.labels.estimator.crowd import CrowdSettings, fit_crowd
+    from latentfit.labels.estimator import CrowdSettings, fit_crowd
     from latentfit.labels.simulate import digits_crowd
 
     talk = Terminal(quiet)

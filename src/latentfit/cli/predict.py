@@ -77,7 +77,7 @@ def predict(
     latentfit predict new_rows.csv --model classes/model.latent --target income
     """
     from latentfit.core.errors import DataError
-    from latentfit.labels.cli.labels import tell_control
+    from latentfit.labels.cli import tell_control
 
     talk, begin = Terminal(quiet), time.perf_counter()
     with talk.doing("reading"):

@@ -53,7 +53,7 @@ def report(
     latentfit report classes/model.latent --out pages
     """
     from latentfit.io.source import file_hashes
-    from latentfit.labels.cli.labels import tell_control
+    from latentfit.labels.cli import tell_control
     from latentfit.report.assemble import context_of, write_report
     from latentfit.report.assemble import doors_page_of as page_of
     from latentfit.report.render import render

@@ -65,22 +65,22 @@ FAMILIES = (
             Estimator(
                 "DawidSkene",
                 "latentfit.labels.estimator.dawid_skene",
-                "latentfit.labels.cli.labels:predict_tasks",
+                "latentfit.labels.cli:predict_tasks",
                 "the labels of tasks",
-                "latentfit.labels.cli.labels:read_input",
+                "latentfit.labels.cli:read_input",
                 ("task", "worker", "label"),
             ),
         ),
         (
             Command(
                 "labels",
-                "latentfit.labels.cli.labels",
+                "latentfit.labels.cli",
                 "Consensus labels from noisy annotators",
                 "latentfit labels votes.csv --out consensus            # columns task, worker, label",
             ),
             Command(
                 "plan",
-                "latentfit.labels.cli.plan",
+                "latentfit.labels.cli",
                 "Which labels to ask for next",
                 "latentfit plan votes.csv --budget 500",
             ),

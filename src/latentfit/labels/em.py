@@ -26,10 +26,9 @@ from latentfit.core.mixture.em import Prior, TableSteps, permuted
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture
 from latentfit.core.multistart import Candidate, Stood, race
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
-from latentfit.labels.data.labels import RULED_OUT, CodedLabels, Labels
+from latentfit.labels.data import RULED_OUT, CodedLabels, Labels
 from latentfit.labels.data.stored import sample_tasks, task_hashes
-from latentfit.labels.init.votes import hold_known, vote_statistics
-from latentfit.labels.moments import CoLabelGraph
+from latentfit.labels.moments import CoLabelGraph, hold_known, vote_statistics
 
 if TYPE_CHECKING:
     from latentfit.core.checkpoint import KeptFile

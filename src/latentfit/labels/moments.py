@@ -1,17 +1,25 @@
-"""The co-label graph: workers joined when they labelled a common task.
+"""What is counted of the labels before any model: votes, the co-label graph, co-occurrences of two workers.
 
-What pair counts can determine is decided here: parameters of workers in different components cannot be
-compared, and in a bipartite component (no odd cycle) the pair counts fit a family of models.
+Votes give a task's soft labels and the confusion matrices that these imply, from which Dawid & Skene start EM. The
+co-label graph joins workers who labelled a common task. What pair counts can determine is decided there: parameters of
+workers in different components cannot be compared, and in a bipartite component (no odd cycle) the pair counts fit a
+family of models.
 
-Paper     Ibrahim & Fu 2022 ask for walks of three observed pairs (Remark 1); this is what any method needs
-Needs     labels
-Promises  components, and which of them have an odd cycle, exactly; linear in the labels
-Differs   no list of pairs is built: a task is a chain of its workers, and three labels on it are a triangle
+Paper     Dawid & Skene 1979, Applied Statistics 28(1): EM started from the votes; Ibrahim & Fu 2022 ask for walks of
+          three observed pairs (Remark 1), an odd cycle is what any method needs
+Needs     for the votes: most of them on most tasks better than chance
+Promises  components, and which of them have an odd cycle, exactly; linear in the labels. The votes promise nothing:
+          near-random crowds mislead them (Table 7 of the crowd paper)
+Differs   a task's vote is the proportion of its labels (soft), so ties are split and a task without labels gets the
+          overall proportions; no list of pairs is built for the graph: a task is a chain of its workers, and three
+          labels on it are a triangle
 
-Symbols   paper   here         shape          meaning
-          Ω       —            (M, M)         pairs of workers with a common task, never formed
-          —       component    (M,)           component of each worker
-          —       determined   (components,)  whether it has an odd cycle
+Symbols   paper      here              shape          meaning
+          n_il^(k)   label_matrix      (n, M·K)       which label worker k gave task i
+          T_ij       vote_proportions  (n, K)         class of each task, soft
+          Ω          —                 (M, M)         pairs of workers with a common task, never formed
+          —          component         (M,)           component of each worker
+          —          determined        (components,)  whether it has an odd cycle
 """
 
 from __future__ import annotations
@@ -24,11 +32,64 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from latentfit.core.errors import DataError
+from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts, with_singles
-from latentfit.labels.data.labels import CodedLabels, Labels
+from latentfit.engine.memory import Sums
+from latentfit.labels.data import CodedLabels, Labels
 
 BYTES_PER_PAIR_CELL = 24
 """What a stored pair cell costs while counting: value and index of the product, and of its transpose."""
+
+
+def label_matrix(labels: Labels) -> sp.csr_array:
+    """One row per task, one column per cell (worker · K + label), ones where a label was given."""
+    shape = (labels.n_rows, labels.n_workers * labels.n_classes)
+    return sp.csr_array((np.ones(labels.n_labels), labels.cell_of(), labels.offsets), shape=shape)
+
+
+def overall_proportions(labels: CodedLabels) -> Floats:
+    """Proportion of all labels that went to each class (K,): the posterior of a task without labels."""
+    votes = labels.counts.sum(axis=0).astype(np.float64)
+    return votes / votes.sum() if labels.n_labels else np.full(labels.n_classes, 1 / max(labels.n_classes, 1))
+
+
+def vote_proportions(labels: Labels, overall: Floats | None = None) -> Floats:
+    """Proportion of each task's labels that went to each class (n, K); `overall` when these are some of many tasks."""
+    size = labels.n_rows * labels.n_classes
+    counts = np.bincount(labels.task_of() * labels.n_classes + labels.given, minlength=size)
+    votes = counts.reshape(labels.n_rows, labels.n_classes).astype(np.float64)
+    total = votes.sum(axis=1, keepdims=True)
+    overall = overall_proportions(labels) if overall is None else overall
+    return hold_known(labels, np.where(total > 0, votes / np.maximum(total, 1), overall))
+
+
+def hold_known(labels: Labels, posterior: Floats) -> Floats:
+    """A soft labelling (n, K) in which known answers have probability 1."""
+    if labels.known is None:
+        return posterior
+    rows, answers = labels.known
+    held = posterior.copy()
+    held[rows] = np.eye(labels.n_classes)[answers]
+    return held
+
+
+def sufficient_statistics(labels: Labels, posterior: Floats) -> Sums:
+    """Sufficient statistics of an M-step, from any soft labelling (n, K) of the tasks."""
+    return Sums(np.nan, posterior.sum(axis=0), np.asarray(label_matrix(labels).T @ posterior))
+
+
+def vote_statistics(labels: CodedLabels) -> Sums:
+    """Sufficient statistics that the votes imply, block by block."""
+    overall = overall_proportions(labels)
+    class_counts = np.zeros(labels.n_classes)
+    table = np.zeros((labels.n_workers * labels.n_classes, labels.n_classes))
+    for block in labels.blocks():
+        stats = sufficient_statistics(block, vote_proportions(block, overall))
+        class_counts, table = class_counts + stats.totals, table + stats.table
+    return Sums(np.nan, class_counts, table)
+
+
+# ------------------------------------------------------------ graph and pairs
 
 
 @dataclass(frozen=True)

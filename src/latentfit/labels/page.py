@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import unstack_confusions
-from latentfit.labels.data.labels import CodedLabels, Labels
+from latentfit.labels.data import CodedLabels, Labels
 from latentfit.labels.diagnostics.structure import CoAnnotation, co_annotation
-from latentfit.labels.estimator.crowd import FittedCrowd
+from latentfit.labels.estimator import FittedCrowd
 from latentfit.labels.moments import co_label_graph
 from latentfit.labels.select.information import gain_table
 from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.sampling import draw_truth
-from latentfit.labels.data.labels import Labels, assemble
+from latentfit.labels.data import Labels, assemble
 
 __all__ = [
     "Crowd",

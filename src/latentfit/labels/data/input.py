@@ -31,7 +31,7 @@ from latentfit.core.frames import (
     index_names,
 )
 from latentfit.core.names import LARGEST_EXACT, decoded, encode, is_missing, objects, to_arrow
-from latentfit.labels.data.labels import NO_ANSWER, Abstain, Bins, Gold, Labels, from_long, from_wide, no_name
+from latentfit.labels.data import NO_ANSWER, Abstain, Bins, Gold, Labels, from_long, from_wide, no_name
 
 ALIASES = {
     "task": (

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.verdict import Examination, Examiner
-from latentfit.labels.data.labels import CodedLabels, Labels
+from latentfit.labels.data import CodedLabels, Labels
 from latentfit.labels.data.stored import sample_fraction
-from latentfit.labels.diagnostics.duplicates import pairs_within_reach
+from latentfit.labels.diagnostics.dependence import pairs_within_reach
 from latentfit.labels.init.designated import reachable
 from latentfit.labels.moments import CoLabelGraph, co_label_graph
 

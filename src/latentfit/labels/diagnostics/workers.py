@@ -31,8 +31,8 @@ from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, unstack_confusions
 from latentfit.core.verdict import Examiner, jeffreys
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from latentfit.labels.data.labels import CodedLabels, Labels
-from latentfit.labels.diagnostics.duplicates import DependentPairs, find_dependent_pairs, pairs_within_reach
+from latentfit.labels.data import CodedLabels, Labels
+from latentfit.labels.diagnostics.dependence import DependentPairs, find_dependent_pairs, pairs_within_reach
 
 NUMBERS_AT_ONCE = 1 << 22
 """Size of the (labels, K) arrays held together: a million labels of four classes, 32 MB each."""

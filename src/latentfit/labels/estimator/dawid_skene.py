@@ -22,10 +22,10 @@ from latentfit.core.names import Names
 from latentfit.core.progress import StageClock
 from latentfit.core.verdict import FitReport
 from latentfit.io.scan import Scan
+from latentfit.labels.data import NO_ANSWER, Bins, CodedLabels, Labels, is_left_alone
 from latentfit.labels.data.input import is_long, read_gold, read_labels
-from latentfit.labels.data.labels import NO_ANSWER, Bins, CodedLabels, Labels, is_left_alone
 from latentfit.labels.diagnostics.structure import examine_structure
-from latentfit.labels.estimator.crowd import (
+from latentfit.labels.estimator import (
     CrowdSettings,
     Evidence,
     FittedCrowd,

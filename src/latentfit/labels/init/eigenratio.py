@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import aslinearoperator
 
 from latentfit.core.kernels import Floats
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from latentfit.labels.init.ghosh import binary_ratings, leading_eigenvector, soft_binary
 from latentfit.labels.moments import check_pair_memory
 

@@ -25,7 +25,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 
 DENSE_SPECTRUM = 1_000
 """Up to this size all eigenvectors are computed, which takes well under a second and cannot fail to converge;

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from latentfit.core.kernels import Floats
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from latentfit.labels.init.ghosh import leading_eigenvector, soft_binary, threshold_ratings
 
 Inference = Literal["singular", "messages"]

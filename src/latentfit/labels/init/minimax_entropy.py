@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from latentfit.core.kernels import Floats
-from latentfit.labels.data.labels import Labels
-from latentfit.labels.init.votes import vote_proportions
+from latentfit.labels.data import Labels
+from latentfit.labels.moments import vote_proportions
 
 GAMMA = 0.25
 """Ridge of the workers over K²; the smallest of the paper's candidates, and its demonstration's choice."""

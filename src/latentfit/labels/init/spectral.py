@@ -40,9 +40,9 @@ from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.tensor.whitened import symmetrised
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from latentfit.labels.init.multispa import check_labels_are_classes, floored_mixture
-from latentfit.labels.init.votes import label_matrix
+from latentfit.labels.moments import label_matrix
 
 POWER_INITS, POWER_STEPS = 50, 100
 """L and N of the power method: its theorem asks for a polynomial in K initialisations and about log K steps; a tensor

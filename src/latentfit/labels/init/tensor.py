@@ -40,7 +40,7 @@ from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.simplex import project_to_simplex
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from latentfit.labels.init.multispa import Indices, check_labels_are_classes, floored_mixture
 from latentfit.labels.moments import count_label_pairs
 

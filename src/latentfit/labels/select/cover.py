@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from latentfit.labels.init.designated import reachable
 from latentfit.labels.moments import co_label_graph
 from latentfit.labels.select.information import Ints, entries_of, entropies, gains_of_pairs

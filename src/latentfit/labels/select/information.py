@@ -27,11 +27,10 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.sampling import scramble
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
-from latentfit.labels.data.labels import Labels
+from latentfit.labels.data import Labels
 from latentfit.labels.data.stored import task_hashes
 from latentfit.labels.em import SMOOTHING, crowd_steps, pooled_confusion
-from latentfit.labels.init.votes import sufficient_statistics, vote_proportions
-from latentfit.labels.moments import co_label_graph
+from latentfit.labels.moments import co_label_graph, sufficient_statistics, vote_proportions
 
 Ints = NDArray[np.int64]
 

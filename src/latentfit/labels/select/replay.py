@@ -24,9 +24,9 @@ from latentfit.core.names import encode, match
 from latentfit.core.progress import stage
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
+from latentfit.labels.data import Labels, match_answers
 from latentfit.labels.data.input import read_gold, read_labels
-from latentfit.labels.data.labels import Labels, match_answers
-from latentfit.labels.init.votes import sufficient_statistics, vote_proportions
+from latentfit.labels.moments import sufficient_statistics, vote_proportions
 from latentfit.labels.select.information import (
     Ints,
     choose_pairs,
