@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from latentfit.communities.diagnostics import detection_ratio
 from latentfit.communities.estimator import BlockModel
-from latentfit.communities.init.bethe_hessian import hessian_vectors
-from latentfit.communities.init.spectral import k_means, unit_rows
+from latentfit.communities.init import hessian_vectors, k_means, unit_rows
 from latentfit.communities.simulate import BlockGraph
 from latentfit.core.assign import match_classes
 from latentfit.core.kernels import Floats

@@ -19,7 +19,7 @@ from latentfit.core.assign import match_classes
 from latentfit.hmm.em.fit import fit_chain
 from latentfit.hmm.em.steps import Chain, entropy_rate
 from latentfit.hmm.estimator import CategoricalHMM
-from latentfit.hmm.init.two_states import two_state_chain
+from latentfit.hmm.init import two_state_chain
 from latentfit.simulate import draw_sequences
 from reproduction.draw import draw_against
 from reproduction.table import Curves, Outcome, Row, Run, add_line, mean_row

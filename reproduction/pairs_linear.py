@@ -28,8 +28,7 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
 from latentfit.pairs.em import cut_lifts
 from latentfit.pairs.estimator import PairMatrix
-from latentfit.pairs.init.factored import Factored, decompose, independent
-from latentfit.pairs.init.phases import pair_phases
+from latentfit.pairs.init import Factored, decompose, independent, pair_phases
 from latentfit.pairs.simulate import PairWorld, World, pairs
 from reproduction.draw import draw_linear
 from reproduction.table import Curves, Outcome, Row, Run, add_line, mean_row

@@ -22,9 +22,9 @@ from latentfit.core.kernels import Floats
 from latentfit.core.spectral import scaled_svd
 from latentfit.engine.limits import one_blas_thread
 from latentfit.pairs.em import shrink_pairs
-from latentfit.pairs.init.factored import rank_two
+from latentfit.pairs.init import rank_two
 from latentfit.pairs.simulate import draw_pairs, pairs
-from latentfit.topics.init.two_topics import TwoTopics, two_topics, weight_from_anchors, weight_from_triples
+from latentfit.topics.init import TwoTopics, two_topics, weight_from_anchors, weight_from_triples
 from latentfit.topics.simulate import draw_documents
 from reproduction.draw import draw_against
 from reproduction.table import Curves, Outcome, Row, Run, add_line, mean_row

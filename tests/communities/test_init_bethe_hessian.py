@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.communities.init.bethe_hessian import LEAST_RADIUS, branching, hessian, hessian_vectors, signals
-from latentfit.communities.init.spectral import k_means, spectral_labels, unit_rows
+from latentfit.communities.init import (
+    LEAST_RADIUS,
+    branching,
+    hessian,
+    hessian_vectors,
+    k_means,
+    signals,
+    spectral_labels,
+    unit_rows,
+)
 from latentfit.simulate import block_graph
 
 

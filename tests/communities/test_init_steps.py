@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.communities.init import bethe_hessian
-from latentfit.communities.init import spectral as block_starts
-from latentfit.communities.init.bethe_hessian import (
+from latentfit.communities import init
+from latentfit.communities.init import (
     HEAVIEST,
     NOISE_MARGIN,
     Signals,
     branching,
     hessian,
     hessian_vectors,
+    k_means,
     signals,
+    spectral_labels,
+    unit_rows,
 )
-from latentfit.communities.init.spectral import k_means, spectral_labels, unit_rows
 
 
 def weighted_graph(seed=0, n=14):
@@ -70,7 +71,7 @@ def test_a_regular_graph_branches_by_its_degree_less_one(degree):
 
 
 def test_no_edge_leads_nowhere():
-    assert branching(sp.csr_array((3, 3))) == bethe_hessian.LEAST_RADIUS
+    assert branching(sp.csr_array((3, 3))) == init.LEAST_RADIUS
 
 
 def test_the_hessian_of_weights_is_the_literal_one():
@@ -95,16 +96,16 @@ def test_large_and_small_graphs_are_decomposed_alike(monkeypatch):
     matrix = weighted_graph(1)
     exact, vectors = signals(matrix, 4), hessian_vectors(matrix, 3)
     asked = []
-    real = bethe_hessian.eigsh
-    monkeypatch.setattr(bethe_hessian, "eigsh", lambda *args, **kwargs: asked.append(1) or real(*args, **kwargs))
-    monkeypatch.setattr(bethe_hessian, "DENSE_BELOW", 14)
+    real = init.eigsh
+    monkeypatch.setattr(init, "eigsh", lambda *args, **kwargs: asked.append(1) or real(*args, **kwargs))
+    monkeypatch.setattr(init, "DENSE_BELOW", 14)
     np.testing.assert_allclose(signals(matrix, 4).values, exact.values, rtol=1e-3)
     found = hessian_vectors(matrix, 3)
     assert len(asked) == 2
     np.testing.assert_allclose(np.abs(np.diag(found.T @ vectors)), 1.0, atol=1e-2)
     assert len(signals(matrix, 13).values) == 13
     assert hessian_vectors(matrix, 13).shape == (14, 13)
-    monkeypatch.setattr(bethe_hessian, "DENSE_BELOW", 15)
+    monkeypatch.setattr(init, "DENSE_BELOW", 15)
     signals(matrix, 4)
     hessian_vectors(matrix, 3)
     assert len(asked) == 2, "ARPACK only where the graph is large and few are asked for"
@@ -146,12 +147,12 @@ class Told:
 def test_first_centres_are_drawn_by_their_squared_distance():
     points = np.array([[0.0], [1.0], [3.0], [3.0]])  # from point 0: 0, 1, 9, 9 of 19
     for chance, want in ((0.0, 0.0), (0.04, 1.0), (0.06, 3.0), (0.99, 3.0)):
-        centres = block_starts._first_centres(points, 2, Told([0], [chance]))
+        centres = init._first_centres(points, 2, Told([0], [chance]))
         assert centres[:, 0].tolist() == [0.0, want]
     # after 0 and 3 the distances are 0, 1, 0, 0
-    assert block_starts._first_centres(points, 3, Told([0], [0.99, 0.5]))[:, 0].tolist() == [0.0, 3.0, 1.0]
+    assert init._first_centres(points, 3, Told([0], [0.99, 0.5]))[:, 0].tolist() == [0.0, 3.0, 1.0]
     # nothing is left: any point
-    assert block_starts._first_centres(np.zeros((3, 1)), 3, Told([2, 0, 1])).tolist() == [[0.0]] * 3
+    assert init._first_centres(np.zeros((3, 1)), 3, Told([2, 0, 1])).tolist() == [[0.0]] * 3
 
 
 def test_lloyd_equals_loops():
@@ -159,7 +160,7 @@ def test_lloyd_equals_loops():
     points = rng.standard_normal((40, 2)) + 3 * np.eye(3)[np.arange(40) % 3][:, :2]
     centres = points[:4].copy()
     centres[3] = 100.0  # nobody's: stays where it is
-    found, left = block_starts._lloyd(points, centres)
+    found, left = init._lloyd(points, centres)
     before = None
     while True:
         near = [min(range(4), key=lambda c: np.sum((p - centres[c]) ** 2)) for p in points]
@@ -180,21 +181,21 @@ def test_lloyd_equals_loops():
 
 def test_rounds_of_lloyd_end(monkeypatch):
     points = np.arange(10.0)[:, None]
-    monkeypatch.setattr(block_starts, "ROUNDS", 1)
-    centres, _ = block_starts._lloyd(points, np.array([[0.0], [1.0]]))
+    monkeypatch.setattr(init, "LLOYD_ITERATIONS", 1)
+    centres, _ = init._lloyd(points, np.array([[0.0], [1.0]]))
     np.testing.assert_allclose(centres[:, 0], [0.0, 5.0])
 
 
 def test_the_best_of_several_draws_is_kept(monkeypatch):
     ends = [(np.array([[0.0], [1.0]]), 5.0), (np.array([[0.0], [9.0]]), 2.0), (np.array([[4.0], [5.0]]), 3.0)]
-    monkeypatch.setattr(block_starts, "_lloyd", lambda points, centres: ends.pop(0))
+    monkeypatch.setattr(init, "_lloyd", lambda points, centres: ends.pop(0))
     found = k_means(np.array([[0.0], [8.0], [2.0]]), np.ones(3), 2, np.random.default_rng(0), draws=3)
     assert found.tolist() == [0, 1, 0]
     assert not ends
 
 
 def test_centres_are_made_from_the_nodes_with_most_edges(monkeypatch):
-    monkeypatch.setattr(block_starts, "CENTRE_NODES", 4)
+    monkeypatch.setattr(init, "CENTRE_NODES", 4)
     points = np.array([[0.0], [0.2], [50.0], [10.0], [10.2], [6.0]])
     found = k_means(points, np.array([5.0, 4, 1, 5, 4, 2]), 2, np.random.default_rng(0))
     assert found[0] == found[1] != found[3]
@@ -225,11 +226,11 @@ def test_initialisations_cluster_the_points_that_their_names_say(monkeypatch):
     matrix = weighted_graph(2)
     asked = []
 
-    def seen(points, mass, number, rng, draws=block_starts.DRAWS):
+    def seen(points, mass, number, rng, draws=init.DRAWS):
         asked.append((points, mass, number, draws))
         return np.zeros(len(points), np.int64)
 
-    monkeypatch.setattr(block_starts, "k_means", seen)
+    monkeypatch.setattr(init, "k_means", seen)
     list(spectral_labels(matrix, 3, 5, np.random.default_rng(0)))
     A = matrix.toarray()
     P, rho = A / A.sum(), A.sum(axis=1) / A.sum()
@@ -243,7 +244,7 @@ def test_initialisations_cluster_the_points_that_their_names_say(monkeypatch):
         np.testing.assert_allclose(np.abs(points), np.abs(want), atol=1e-8)
         np.testing.assert_allclose(mass, A.sum(axis=1))
         assert number == 3
-        assert draws == (1 if place >= 3 else block_starts.DRAWS)
+        assert draws == (1 if place >= 3 else init.DRAWS)
     np.testing.assert_allclose(asked[4][0], asked[0][0])
 
 

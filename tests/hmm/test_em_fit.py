@@ -41,7 +41,7 @@ from latentfit.hmm.em.steps import (
     maximise_chain,
     permuted,
 )
-from latentfit.hmm.init.state_splits import splits
+from latentfit.hmm.init import splits
 from latentfit.hmm.select import without_state
 
 CHAIN = Chain(np.array([0.7, 0.3]), np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]))

@@ -10,8 +10,7 @@ from latentfit.core.assign import match_classes
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.fit import spectral_inits
 from latentfit.hmm.em.steps import Chain
-from latentfit.hmm.init.slices import diagonalise
-from latentfit.hmm.init.two_states import TwoStateMoments, solve_two_states, two_state_chain
+from latentfit.hmm.init import TwoStateMoments, diagonalise, solve_two_states, two_state_chain
 from latentfit.simulate import hidden_markov
 
 

@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from latentfit.hmm import init
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.steps import Chain
-from latentfit.hmm.init import slices as chain_slices
-from latentfit.hmm.init import two_states
-from latentfit.hmm.init.slices import chain_by_slices, chain_by_vertices, diagonalise, neighbours_of
-from latentfit.hmm.init.two_states import EDGE, TwoStateMoments, solve_two_states, two_state_chain
+from latentfit.hmm.init import (
+    EDGE,
+    TwoStateMoments,
+    chain_by_slices,
+    chain_by_vertices,
+    diagonalise,
+    neighbours_of,
+    solve_two_states,
+    two_state_chain,
+)
 
 GAP = -1
 
@@ -56,7 +63,7 @@ def features_of(C, centred_rank, symmetric):
 def test_the_moments_of_two_states_are_means_over_observed_stretches(monkeypatch, given):
     data = some_sequences()
     seen = {}
-    monkeypatch.setattr(two_states, "solve_two_states", lambda rho, moments: seen.update(rho=rho, moments=moments))
+    monkeypatch.setattr(init, "solve_two_states", lambda rho, moments: seen.update(rho=rho, moments=moments))
     places = [at for at, _ in stretches(data, 3)][::3] if given else None
     two_state_chain(data, trigrams=np.array([*places, 1, 30]) if given else None)
 
@@ -171,8 +178,8 @@ def test_features_of_symbols_are_those_of_their_neighbours():
 def test_slices_are_means_over_trigrams_in_blocks_of_any_size(monkeypatch):
     data = some_sequences(2)
     around = neighbours_of(data, 3)
-    monkeypatch.setattr(chain_slices, "AT_ONCE", 4)
-    pair, slices = chain_slices._moments(data, around)
+    monkeypatch.setattr(init, "AT_ONCE", 4)
+    pair, slices = init._moments(data, around)
     runs = [run for _, run in stretches(data, 3)]
     assert len(runs) > 4
     weights = np.hstack([around.before[:, 1:], around.after[:, 1:]])
@@ -186,7 +193,7 @@ def test_slices_are_means_over_trigrams_in_blocks_of_any_size(monkeypatch):
 def test_slices_without_any_trigram_are_zero():
     whole = some_sequences(2)
     none = Sequences(np.array([0, 1, GAP, 1], np.int32), np.array([0, 4]), np.arange(5), np.arange(1))
-    pair, slices = chain_slices._moments(none, neighbours_of(whole, 3))
+    pair, slices = init._moments(none, neighbours_of(whole, 3))
     assert not pair.any()
     assert not slices.any()
     assert chain_by_slices(none, neighbours_of(whole, 3), np.random.default_rng(0)) is None
@@ -198,7 +205,7 @@ def test_of_noisy_mixtures_the_one_that_explains_all_slices_best_is_kept(monkeyp
     pair = omega @ np.diag([0.2, 0.3, 0.5]) @ np.hstack([np.ones((3, 1)), rng.standard_normal((3, 2))])
     turned = np.array([omega @ np.diag(row) @ np.linalg.inv(omega) for row in values])
     slices = turned @ pair + 0.02 * rng.standard_normal((4, 3, 3))
-    monkeypatch.setattr(chain_slices, "MIXTURES", 6)
+    monkeypatch.setattr(init, "MIXTURES", 6)
     found = diagonalise(pair, slices, np.random.default_rng(1))
 
     best = (np.inf, None)
@@ -271,7 +278,7 @@ def test_known_anchors_give_the_chain_without_pure_symbols():
     back = (truth.transitions * truth.start[:, None]).T / truth.start[:, None]
     after, before = truth.emissions @ around.after[:, 1:], truth.emissions @ around.before[:, 1:]
     anchors = np.hstack([truth.transitions @ after, back @ before])
-    assert_same_chain(chain_slices._chain_at(around, anchors), truth, around.frequencies)
+    assert_same_chain(init._chain_at(around, anchors), truth, around.frequencies)
 
 
 def test_expected_trigrams_give_the_chain(monkeypatch):
@@ -280,7 +287,7 @@ def test_expected_trigrams_give_the_chain(monkeypatch):
     omega, zeta = back @ truth.emissions @ around.before, truth.transitions @ truth.emissions @ around.after
     weights = truth.emissions @ np.hstack([around.before, around.after[:, 1:]])
     slices = np.einsum("k,kg,ki,kj->gij", truth.start, weights, omega, zeta)
-    monkeypatch.setattr(chain_slices, "_moments", lambda data, around: (slices[0], slices[1:]))
+    monkeypatch.setattr(init, "_moments", lambda data, around: (slices[0], slices[1:]))
     found = chain_by_slices(None, around, np.random.default_rng(0))
     assert_same_chain(found, truth, around.frequencies)
 
@@ -289,7 +296,7 @@ def test_points_keep_their_distances_in_the_plane_they_lie_in():
     rng = np.random.default_rng(3)
     flat = rng.standard_normal((9, 2)) @ rng.standard_normal((2, 4)) + rng.standard_normal(4)
     mass = rng.dirichlet(np.ones(9))
-    points, same = chain_slices._in_the_plane(flat, mass)
+    points, same = init._in_the_plane(flat, mass)
     assert points.shape == (9, 2)
     assert same is mass
     for i in range(9):
@@ -301,5 +308,5 @@ def test_points_keep_their_distances_in_the_plane_they_lie_in():
 def test_the_plane_is_that_of_the_heavy_points():
     """A stray point without mass does not turn it."""
     points = np.array([[1.0, 0.0], [-1.0, 0.0], [0.5, 0.0], [0.0, 50.0]])
-    found, _ = chain_slices._in_the_plane(points, np.array([0.4, 0.3, 0.3, 0.0]))
+    found, _ = init._in_the_plane(points, np.array([0.4, 0.3, 0.3, 0.0]))
     np.testing.assert_allclose(np.abs(found[:, 0]), [1.0, 1.0, 0.5, 0.0], atol=1e-12)

@@ -15,8 +15,7 @@ from latentfit.pairs import diagnostics as pairs
 from latentfit.pairs import theory as theorems
 from latentfit.pairs.data import split_counts
 from latentfit.pairs.diagnostics import StructureTest
-from latentfit.pairs.init.factored import Factored
-from latentfit.pairs.init.phases import Bins
+from latentfit.pairs.init import Bins, Factored
 from latentfit.pairs.moments import Symmetry
 from latentfit.simulate import draw_pairs
 

@@ -13,8 +13,7 @@ from latentfit.core.kernels.pair_rows import PairRows, Side, pair_levels, pair_p
 from latentfit.core.pair_em import PairSteps
 from latentfit.core.spectral import PairModel, pair_model, scaled_svd
 from latentfit.pairs.em import MixingSteps, even_distribution, poisson_rates, run_em
-from latentfit.pairs.init.factored import decompose, rank_two
-from latentfit.pairs.init.phases import pair_phases
+from latentfit.pairs.init import decompose, pair_phases, rank_two
 from latentfit.pairs.theory import (
     exact_total_variation_bound,
     needed_pairs_per_item,

@@ -35,7 +35,7 @@ from latentfit.pairs.em import (
     poisson_rates,
     with_marginals,
 )
-from latentfit.pairs.init.phases import Phases
+from latentfit.pairs.init import Phases
 from reproduction.pairs_linear import random_pair_model
 
 COUNTS = np.array([[4.0, 2.0, 0.0], [1.0, 3.0, 5.0], [0.0, 1.0, 2.0]])

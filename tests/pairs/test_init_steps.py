@@ -23,9 +23,8 @@ from latentfit.core.spectral import (
     start_vector,
     weighted_centres,
 )
-from latentfit.pairs.init import phases as phases_module
-from latentfit.pairs.init.factored import Factored, decompose, independent, rank_two
-from latentfit.pairs.init.phases import SideEstimate, marginal_bins, pair_phases
+from latentfit.pairs import init
+from latentfit.pairs.init import Factored, SideEstimate, decompose, independent, marginal_bins, pair_phases, rank_two
 
 # ------------------------------------------------------------------ scaled SVD
 
@@ -384,8 +383,8 @@ def test_large_and_small_blocks_have_the_same_leading_vectors(monkeypatch, symme
         parts, scales = [parts[0]] * 2, [scales[0]] * 2
         E = (block + block.T) / 2 / np.outer(*scales) - np.outer(parts[0] / scales[0], parts[1] / scales[1])
     for below in (40, 2):
-        monkeypatch.setattr(phases_module, "DENSE_BELOW", below)
-        one, two = phases_module._leading(sp.csr_array(block), parts, scales, symmetric)
+        monkeypatch.setattr(init, "DENSE_BELOW", below)
+        one, two = init._leading(sp.csr_array(block), parts, scales, symmetric)
         a, s, b = np.linalg.svd(E)
         np.testing.assert_allclose(np.outer(one, two), s[0] * np.outer(a[:, 0], b[0]), atol=1e-10)
         assert np.linalg.norm(one) == pytest.approx(np.linalg.norm(two))
@@ -396,8 +395,8 @@ def test_a_block_of_unlike_pairs_alone_has_no_separation(monkeypatch):
     block = np.full((6, 6), 0.01)
     part = np.full(6, 0.6)  # far more taken off than is there
     for below in (40, 2):
-        monkeypatch.setattr(phases_module, "DENSE_BELOW", below)
-        one, two = phases_module._leading(sp.csr_array(block), [part] * 2, [np.ones(6)] * 2, True)
+        monkeypatch.setattr(init, "DENSE_BELOW", below)
+        one, two = init._leading(sp.csr_array(block), [part] * 2, [np.ones(6)] * 2, True)
         np.testing.assert_allclose(one, 0.0, atol=1e-6)
         assert two is one
 
@@ -414,12 +413,12 @@ def test_signs_of_levels_are_stitched_by_the_company_of_the_longest():
         for turn in (1.0, -1.0):
             blocks = [([first, first], [long_, long_]), ([second, second], [turn * short, turn * short])]
             deltas = [np.zeros(4), np.zeros(4)]
-            phases_module._stitch(sp.csr_array(matrix), blocks, deltas, symmetric)
+            init._stitch(sp.csr_array(matrix), blocks, deltas, symmetric)
             for delta in deltas:
                 np.testing.assert_allclose(delta, [0.5, -0.5, -0.1, 0.1])  # item 3 goes with item 0
             blocks.reverse()
             deltas = [np.zeros(4), np.zeros(4)]
-            phases_module._stitch(sp.csr_array(matrix), blocks, deltas, symmetric)
+            init._stitch(sp.csr_array(matrix), blocks, deltas, symmetric)
             np.testing.assert_allclose(deltas[0], [0.5, -0.5, -0.1, 0.1])
 
 
@@ -431,11 +430,11 @@ def test_a_level_is_turned_by_the_vectors_of_its_columns_and_both_sides_with_it(
     top, low = [np.array([0.5, -0.5])] * 2, [np.array([-0.3, 0.1]), np.array([0.0, 0.2, -0.1])]
     blocks = [([np.array([0, 1])] * 2, top), ([np.array([2, 3]), np.array([2, 3, 4])], low)]
     deltas = [np.zeros(4), np.zeros(5)]
-    phases_module._stitch(sp.csr_array(matrix), blocks, deltas, False)
+    init._stitch(sp.csr_array(matrix), blocks, deltas, False)
     np.testing.assert_allclose(deltas[0], [0.5, -0.5, 0.3, -0.1])
     np.testing.assert_allclose(deltas[1], [0.5, -0.5, 0.0, -0.2, 0.1])
     matrix[:2, 2:] = [[1, 8, 1], [9, 2, 9]]
-    phases_module._stitch(sp.csr_array(matrix), blocks, deltas, False)
+    init._stitch(sp.csr_array(matrix), blocks, deltas, False)
     np.testing.assert_allclose(deltas[1], [0.5, -0.5, 0.0, 0.2, -0.1])
 
 
@@ -450,8 +449,8 @@ def test_anchors_are_plus_items_of_levels_that_show_separation():
         length = np.sqrt(sum(delta[j] ** 2 for j in range(10) if bins.level[j] == level))
         want.append(bool(level > 0 and delta[i] > 0 and length > limit[level]))
     assert want == [False, True, False, False, False, False, True, False, True, False]
-    assert phases_module._anchors(side, delta, 1e4, 0).tolist() == want
-    assert phases_module._anchors(side, delta, 1e4, 1).tolist() == (delta > 0).tolist()
+    assert init._anchors(side, delta, 1e4, 0).tolist() == want
+    assert init._anchors(side, delta, 1e4, 1).tolist() == (delta > 0).tolist()
 
 
 def test_rows_far_heavier_than_their_level_are_set_to_zero():
@@ -467,9 +466,9 @@ def test_rows_far_heavier_than_their_level_are_set_to_zero():
     tight, loose = (replace(bins[0], most_sum=np.full(bins[0].n_levels, most)) for most in (15.0, 15.5))
     marginals = [np.full(n, 1 / n)] * 2
     for symmetric in (True, False):
-        first = phases_module._phase_one(read_counts(C), marginals, [tight, tight], symmetric)
+        first = init._phase_one(read_counts(C), marginals, [tight, tight], symmetric)
         assert [side.removed for side in first] == [1, 1]
-    first = phases_module._phase_one(read_counts(C), marginals, [loose, loose], False)
+    first = init._phase_one(read_counts(C), marginals, [loose, loose], False)
     assert [side.removed for side in first] == [0, 0]
 
 
@@ -477,7 +476,7 @@ def test_phase_two_that_would_multiply_noise_leaves_phase_one():
     even = read_counts(np.ones((12, 12)))
     found = pair_phases(even, symmetric=True)
     assert not found.anchored
-    assert not found.condition < phases_module.MOST_CONDITION
+    assert not found.condition < init.MOST_CONDITION
     for side in (0, 1):
         np.testing.assert_allclose(found.marginal[side], 1 / 12)
         np.testing.assert_array_equal(found.delta[side], found.first[side].delta)
@@ -489,7 +488,7 @@ def test_without_a_round_there_is_no_phase_two():
     alone, both = pair_phases(world, symmetric=True, rounds=0), pair_phases(world, symmetric=True)
     assert (alone.anchored, both.anchored) == (False, True)
     assert alone.condition == np.inf
-    assert both.condition < phases_module.MOST_CONDITION
+    assert both.condition < init.MOST_CONDITION
     for found in (alone, both):
         np.testing.assert_allclose(np.outer(found.delta[0], found.delta[0]), 0.6 * np.outer(half, half) / 144)
         np.testing.assert_allclose(found.marginal[0], 1 / 12)
@@ -501,9 +500,9 @@ def test_heavy_rows_go_without_the_columns_of_the_same_number():
     C[4] = 2.0  # a row of 60, columns of 31
     bins = marginal_bins(np.full(n, 1 / n), float(C.sum()), 0.05, np.e, 1.0)
     tight = replace(bins, most_sum=np.full(bins.n_levels, 16.0))
-    found = phases_module._phase_one(read_counts(C), [np.full(n, 1 / n)] * 2, [tight, tight], False)
+    found = init._phase_one(read_counts(C), [np.full(n, 1 / n)] * 2, [tight, tight], False)
     assert [side.removed for side in found] == [1, 0]
-    found = phases_module._phase_one(read_counts(C), [np.full(n, 1 / n)] * 2, [tight, tight], True)
+    found = init._phase_one(read_counts(C), [np.full(n, 1 / n)] * 2, [tight, tight], True)
     assert [side.removed for side in found] == [1, 1]
     # what is left of row 4 is −ρρᵀ alone: its separation is the longest
     assert np.abs(found[0].delta).argmax() == 4 or not found[0].delta.any()
@@ -516,9 +515,9 @@ def test_the_heaviest_levels_of_sides_with_other_numbers_of_levels_meet():
     assert rows.n_levels < columns.n_levels
     assert not rows.skipped[-1]
     assert not columns.skipped[-1]
-    found = phases_module._partners([rows, columns])
+    found = init._partners([rows, columns])
     assert found[-1] == (rows.n_levels - 1, columns.n_levels - 1)
     assert all(row == column < rows.n_levels - 1 for row, column in found[:-1])
     assert all(not rows.skipped[row] and not columns.skipped[column] for row, column in found)
     even = [marginal_bins(np.array(law), 1e4, 0.05, np.e, 1.0) for law in ([0.5, 0.5], [1e-3] * 999 + [1e-3])]
-    assert phases_module._partners(even) == [tuple(int(part.mass.argmax()) for part in even)]
+    assert init._partners(even) == [tuple(int(part.mass.argmax()) for part in even)]

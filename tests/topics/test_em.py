@@ -10,6 +10,7 @@ from latentfit.core.em import EMResult
 from latentfit.core.multistart import Raced
 from latentfit.core.sampling import scramble
 from latentfit.topics import em as topic_prior
+from latentfit.topics import init
 from latentfit.topics import select as number
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.em import (
@@ -25,8 +26,7 @@ from latentfit.topics.em import (
     proportions_of,
     word_frequencies,
 )
-from latentfit.topics.init import multistart as topic_starts
-from latentfit.topics.init.multistart import best_em_run, polished_by_pairs, random_topics
+from latentfit.topics.init import best_em_run, polished_by_pairs, random_topics
 from latentfit.topics.select import TopicNumber, direction_scores, leading
 
 
@@ -149,10 +149,10 @@ def test_successive_halving_has_as_many_rounds_as_halvings(monkeypatch, starts, 
         heard.append((len(candidates), tuple(rounds), rest["accelerate"]))
         return Raced("", None, None, {})
 
-    monkeypatch.setattr(topic_starts, "halve", halve)
+    monkeypatch.setattr(init, "halve", halve)
     steps = TopicSteps.of(documents_of(COUNTS), TopicPrior(np.full(2, 0.1), np.ones(4)), 1)
     best_em_run(steps, {str(n): TOPICS for n in range(starts)}, max_iter=3, tol=0.1)
-    assert heard == [(starts, topic_starts.ROUNDS[:rounds], True)]
+    assert heard == [(starts, init.ROUNDS[:rounds], True)]
 
 
 def test_pairs_polish_short_documents_only():
@@ -175,7 +175,7 @@ def test_pairs_begin_with_lifted_topics_that_mostly_meet_themselves(monkeypatch)
         heard.append((steps, start))
         return EMResult(start, None, 0.0, 0.0, 0, True, [])
 
-    monkeypatch.setattr(topic_starts, "em", em)
+    monkeypatch.setattr(init, "em", em)
     found = polished_by_pairs(short, sharp)
     ((steps, start),) = heard
     lifted = 0.999 * sharp + 0.001 * (np.array([2, 3, 2, 1]) + 0.5)[:, None] / 10

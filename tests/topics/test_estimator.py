@@ -20,7 +20,7 @@ from latentfit.topics.data.documents import Documents
 from latentfit.topics.data.input import read_documents
 from latentfit.topics.diagnostics import _examine_structure, npmi_coherence
 from latentfit.topics.em import TopicPrior, TopicSteps, begin
-from latentfit.topics.init.multistart import random_topics
+from latentfit.topics.init import random_topics
 from latentfit.topics.select import TopicNumber, choose_topics
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.topics.init.two_topics import two_topics, weight_from_anchors, weight_from_triples
+from latentfit.topics.init import two_topics, weight_from_anchors, weight_from_triples
 
 
 def model(weight, seed=0, M=20):

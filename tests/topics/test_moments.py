@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.topics.data.documents import Documents
-from latentfit.topics.init.spectral import first_topics, word_spectrum
+from latentfit.topics.init import first_topics, word_spectrum
 from latentfit.topics.moments import WordPairs, pair_counts
 from latentfit.topics.simulate import topic_documents
 

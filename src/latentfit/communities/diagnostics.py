@@ -8,7 +8,7 @@ EM did not converge.
 
 Paper     Huang et al. 2018, Section 5.1, with the thresholds of Mossel, Neeman & Sly and of Massoulié: below
           (a − b)² = 2(a + b) no method does better than guessing
-Needs     fitted blocks, the signals of the graph (`communities/init/bethe_hessian.py`)
+Needs     fitted blocks, the signals of the graph (`communities/init.py`)
 Promises  on simulated graphs verdicts as docs/guide/communities.md counts them
 Differs   thresholds of any number of blocks and uneven degrees, by the eigenvalues of the blocks' transitions
 
@@ -31,8 +31,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from latentfit.communities.data import Graph
 from latentfit.communities.em import SETTLED, Blocks, Propagated
-from latentfit.communities.init.bethe_hessian import branching
-from latentfit.communities.init.spectral import Codes
+from latentfit.communities.init import Codes, branching
 from latentfit.communities.select import DegreeTest, NumberOfBlocks
 from latentfit.core.kernels import Floats
 from latentfit.core.spectral import DENSE_BELOW, start_vector
@@ -129,7 +128,7 @@ def direction_signal(directed: sp.csr_array, matrix: sp.csr_array) -> float:
 
     With s_ij = 1 where the link of i and j goes from i to j, −1 where it comes back and 0 where it goes both ways, i·s
     is Hermitian. Were every link's direction a coin flip, its entries would be independent, and the spectrum that of a
-    graph without blocks: no eigenvalue beyond 1 in the scaling of `communities/init/bethe_hessian.py`.
+    graph without blocks: no eigenvalue beyond 1 in the scaling of `communities/init.py`.
     """
     there, back = sp.csr_array(directed), sp.csr_array(directed.T)
     both = sp.csr_array(there + back)

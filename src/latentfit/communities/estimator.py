@@ -25,7 +25,7 @@ from latentfit.communities.em import (
     heaviest_first,
     posterior_of_new,
 )
-from latentfit.communities.init.spectral import Codes, spectral_labels
+from latentfit.communities.init import Codes, spectral_labels
 from latentfit.communities.select import AGREE, DegreeTest, NumberOfBlocks, choose_blocks, examine_degrees
 from latentfit.core.errors import DataError, NotIdentifiableError
 from latentfit.core.estimator import LatentModel

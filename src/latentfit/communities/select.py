@@ -1,6 +1,6 @@
 """How many blocks does a graph show? One per informative eigenvalue, at the first level that stands apart.
 
-Each informative signal of the Bethe Hessian (`communities/init/bethe_hessian.py`) is one block. Real graphs often
+Each informative signal of the Bethe Hessian (`communities/init.py`) is one block. Real graphs often
 have levels:
 two camps, and groups inside each. When a signal is `LEVEL` times stronger than the next, the blocks up to it are the
 first level and are taken; `informative` says how many there are in all, for who wants the finer division.
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import chi2
 
-from latentfit.communities.init.bethe_hessian import signals
+from latentfit.communities.init import signals
 from latentfit.core.kernels import Floats
 
 FIRST_LOOK, MOST_TRIED = 12, 48

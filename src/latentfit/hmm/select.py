@@ -7,7 +7,7 @@ most `SURE` standard errors (the one-standard-error rule of regression trees) or
 whose model has a state that nothing is in, or the same state twice, are not taken.
 
 Nothing here depends on the seed of a fit: what is left out, their content decides, every model is grown out of the one
-before (`hmm/init/state_splits.py`), and what is drawn beside is drawn alike each time. The number is a function of the
+before (`hmm/init.py`), and what is drawn beside is drawn alike each time. The number is a function of the
 data.
 """
 
@@ -39,7 +39,7 @@ from latentfit.hmm.em.fit import (
     unigram,
 )
 from latentfit.hmm.em.steps import Chain, ChainSteps, chain_prior, normalised
-from latentfit.hmm.init.state_splits import splits
+from latentfit.hmm.init import splits
 
 MOST_TRIED = 20
 """The largest number tried where the user names none."""

@@ -13,7 +13,7 @@ Paper     Huang, Kakade, Kong & Valiant 2018: N/M (5), ‖Δ̂‖₁ of Assumpti
 Needs     a fitted `Factored`, the counts behind it, the tests of every rank (`pair_structure`)
 Promises  the paper's quantities at the fitted ρ̂ and Δ̂. Its constants are not known, so that findings rest on tests and
           on thresholds that were measured
-Differs   bins begin at ε₀/M, as in `pairs/init/phases.py`; 𝒜 holds all items with Δ̂ > 0, not those of some bins; S_k
+Differs   bins begin at ε₀/M, as in `pairs/init.py`; 𝒜 holds all items with Δ̂ > 0, not those of some bins; S_k
           sums over a whole bin: which items spilled into it from another cannot be seen
 
 Symbols   paper      here              shape      meaning
@@ -35,8 +35,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.spectral import ScaledSVD, effective_items, scaled_svd
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.pairs.data import split_counts
-from latentfit.pairs.init.factored import Factored
-from latentfit.pairs.init.phases import Bins, marginal_bins
+from latentfit.pairs.init import Bins, Factored, marginal_bins
 from latentfit.pairs.moments import LOPSIDED, Symmetry
 
 SEEN = 0.01

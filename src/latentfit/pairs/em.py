@@ -28,8 +28,7 @@ from latentfit.core.kernels.pair_rows import PairRows, Side, pair_levels
 from latentfit.core.pair_em import PairStatistics, PairSteps
 from latentfit.core.spectral import PairModel, ScaledSVD
 from latentfit.pairs.data import split_counts
-from latentfit.pairs.init.factored import Factored, rank_two
-from latentfit.pairs.init.phases import Phases
+from latentfit.pairs.init import Factored, Phases, rank_two
 
 LEAST_PROPORTION = 1e-300
 """A grid point's probability never reaches zero, so that its logarithm stays a number."""

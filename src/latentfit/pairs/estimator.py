@@ -35,8 +35,7 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
 from latentfit.pairs.diagnostics import MOST_COMPONENTS, PairEvidence, StructureTest, examine_pairs, structure_test
 from latentfit.pairs.em import cut_lifts, fit_pair_model, shrink_pairs
-from latentfit.pairs.init.factored import Factored, decompose, independent, rank_two
-from latentfit.pairs.init.phases import BIN_WIDTH, EPSILON, TAU, pair_phases
+from latentfit.pairs.init import BIN_WIDTH, EPSILON, TAU, Factored, decompose, independent, pair_phases, rank_two
 from latentfit.pairs.moments import Symmetry, examine_symmetry
 
 Method = Literal["auto", "paper", "svd", "scaled-svd"]

@@ -31,8 +31,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.em import TopicPrior, TopicSteps
-from latentfit.topics.init.multistart import best_em_run
-from latentfit.topics.init.spectral import first_topics, word_spectrum
+from latentfit.topics.init import best_em_run, first_topics, word_spectrum
 from latentfit.topics.moments import WordPairs
 from latentfit.topics.select import STANDS_OUT, TopicNumber, direction_scores, leading, one_topic
 

@@ -10,7 +10,7 @@ raises it (docs/guide/topics.md says what was compared).
 One iteration: `INNER` EM steps of all proportions with topics held, then one pass that gives both M-steps.
 
 Paper     Asuncion, Welling, Smyth & Teh 2009 (which compares CVB0 with this, MAP); Hofmann 1999 without the prior
-Needs     first topics that differ (`topics/init/spectral.py`)
+Needs     first topics that differ (`topics/init.py`)
 Promises  the objective never falls; given topics, a document's proportions are the one maximum
 Differs   proportions and topics are updated together, with SQUAREM (Varadhan & Roland 2008)
 

@@ -47,8 +47,14 @@ from latentfit.topics.em import (
     proportions_of,
     word_frequencies,
 )
-from latentfit.topics.init.multistart import best_em_run, polished_by_pairs, random_topics
-from latentfit.topics.init.spectral import first_topics, topics_by_triples, word_spectrum
+from latentfit.topics.init import (
+    best_em_run,
+    first_topics,
+    polished_by_pairs,
+    random_topics,
+    topics_by_triples,
+    word_spectrum,
+)
 from latentfit.topics.moments import WordPairs
 from latentfit.topics.select import TopicNumber, choose_topics
 

@@ -31,7 +31,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.progress import tried
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.em import DEFAULT, FEWEST, MOST_TOKENS, SHORT_ITERATIONS, TopicPrior, TopicSteps, begin, completed
-from latentfit.topics.init.spectral import first_topics, word_spectrum
+from latentfit.topics.init import first_topics, word_spectrum
 from latentfit.topics.moments import WordPairs
 
 STANDS_OUT = 2.5

@@ -1,7 +1,7 @@
 """From sequences to the best hidden Markov model found: initialisations, multi-start selection, smoothing, EM.
 
-Initial models come from the moments (`hmm/init/slices.py`), from a model grown state by state
-(`hmm/init/state_splits.py`) and from a few random ones; no kind is the best on all data. They compete on a part of the
+Initial models come from the moments (`hmm/init.py`), from a model grown state by state
+(`hmm/init.py`) and from a few random ones; no kind is the best on all data. They compete on a part of the
 data by successive halving. Some sequences are left out, which ones their content decides and not the seed, and what
 those look like under more or less smoothing chooses it; EM then runs from the best on all of the data.
 """
@@ -23,9 +23,7 @@ from latentfit.core.multistart import Candidate, halve
 from latentfit.core.sampling import numbered_apart, scramble
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.steps import MOVES, TINY, Chain, ChainPrior, ChainSteps, chain_prior, normalised
-from latentfit.hmm.init.slices import chain_by_slices, chain_by_vertices, neighbours_of
-from latentfit.hmm.init.state_splits import splits
-from latentfit.hmm.init.two_states import two_state_chain
+from latentfit.hmm.init import chain_by_slices, chain_by_vertices, neighbours_of, splits, two_state_chain
 
 Init = Literal["auto", "spectral", "random"]
 
