@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
@@ -10,8 +10,6 @@ import scipy.sparse as sp
 
 from latentfit.communities import init
 from latentfit.communities.init import (
-    HEAVIEST,
-    NOISE_MARGIN,
     Signals,
     branching,
     hessian,
@@ -78,7 +76,7 @@ def test_the_hessian_of_weights_is_the_literal_one():
     matrix = weighted_graph()
     squared = branching(matrix) * np.mean(matrix.data**2)
     radius = np.sqrt(squared)
-    assert (matrix.data > HEAVIEST * radius).any()
+    assert (matrix.data > init.SPECTRUM.heaviest * radius).any()
     for r in (radius, -radius):
         np.testing.assert_allclose(hessian(matrix, r).toarray(), literal_hessian(matrix, radius, r), atol=1e-12)
     H = literal_hessian(matrix, radius, radius)
@@ -122,7 +120,7 @@ def test_signals_above_noise_are_informative():
 
 def test_the_margin_is_small_in_large_graphs_and_counts_nodes_with_edges_only():
     complete = sp.csr_array(np.pad(np.ones((6, 6)) - np.eye(6), (0, 200)))  # r² = 4, 200 nodes without an edge
-    assert signals(complete, 2).margin == pytest.approx(min(NOISE_MARGIN / 4, 6 ** (-2 / 3)), rel=1e-5)
+    assert signals(complete, 2).margin == pytest.approx(min(init.SPECTRUM.noise_margin / 4, 6 ** (-2 / 3)), rel=1e-5)
     n = 999
     ring = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
     assert signals(ring, 2).margin == pytest.approx(n ** (-2 / 3))  # r² = 1, and n^(−2/3) = .01
@@ -181,7 +179,7 @@ def test_lloyd_equals_loops():
 
 def test_rounds_of_lloyd_end(monkeypatch):
     points = np.arange(10.0)[:, None]
-    monkeypatch.setattr(init, "LLOYD_ITERATIONS", 1)
+    monkeypatch.setattr(init, "SPECTRUM", replace(init.SPECTRUM, lloyd_iterations=1))
     centres, _ = init._lloyd(points, np.array([[0.0], [1.0]]))
     np.testing.assert_allclose(centres[:, 0], [0.0, 5.0])
 
@@ -195,7 +193,7 @@ def test_the_best_of_several_draws_is_kept(monkeypatch):
 
 
 def test_centres_are_made_from_the_nodes_with_most_edges(monkeypatch):
-    monkeypatch.setattr(init, "CENTRE_NODES", 4)
+    monkeypatch.setattr(init, "SPECTRUM", replace(init.SPECTRUM, centre_nodes=4))
     points = np.array([[0.0], [0.2], [50.0], [10.0], [10.2], [6.0]])
     found = k_means(points, np.array([5.0, 4, 1, 5, 4, 2]), 2, np.random.default_rng(0))
     assert found[0] == found[1] != found[3]
@@ -226,7 +224,7 @@ def test_initialisations_cluster_the_points_that_their_names_say(monkeypatch):
     matrix = weighted_graph(2)
     asked = []
 
-    def seen(points, mass, number, rng, draws=init.DRAWS):
+    def seen(points, mass, number, rng, draws=init.SPECTRUM.draws):
         asked.append((points, mass, number, draws))
         return np.zeros(len(points), np.int64)
 
@@ -244,7 +242,7 @@ def test_initialisations_cluster_the_points_that_their_names_say(monkeypatch):
         np.testing.assert_allclose(np.abs(points), np.abs(want), atol=1e-8)
         np.testing.assert_allclose(mass, A.sum(axis=1))
         assert number == 3
-        assert draws == (1 if place >= 3 else init.DRAWS)
+        assert draws == (1 if place >= 3 else init.SPECTRUM.draws)
     np.testing.assert_allclose(asked[4][0], asked[0][0])
 
 

@@ -219,7 +219,7 @@ def test_few_and_many_observations():
     assert not few(drawn(75))
     assert well_known(drawn(3000))
     assert not well_known(drawn(2999))
-    assert selection_steps(drawn(10)) == chain_fit.SELECTION_STEPS
+    assert selection_steps(drawn(10)) == chain_fit.SEARCH.selection_steps
     assert selection_steps(drawn(10, M=4000)) == 100_000
 
 
@@ -375,7 +375,7 @@ def test_the_initialisation_without_iterations_and_one_state_without_selection()
     first = random_chain(2, chain_prior(data, 0).frequencies, np.random.default_rng([0, 2]))
     np.testing.assert_array_equal(found.refined.params.emissions, first.emissions)
     found = fit_chain(data, 1)
-    assert (found.init_name, found.prior.emissions) == ("one state", chain_fit.FIRST_SMOOTHING)
+    assert (found.init_name, found.prior.emissions) == ("one state", chain_fit.SEARCH.first_smoothing)
 
 
 def test_the_last_em_run_uses_squarem(monkeypatch):
@@ -411,15 +411,15 @@ def selected(monkeypatch, winners, n_states, data, **options):
 def test_more_random_initialisations_are_drawn_when_one_of_the_first_wins(monkeypatch):
     data = drawn(300)
     heard, found = selected(monkeypatch, ["random 2", "random 7"], 3, data)
-    assert heard[0] == (["slices", "grown", "random 1", "random 2", "random 3"], chain_fit.ROUNDS)
-    assert heard[1] == (["first random 2", *(f"random {n}" for n in range(1, 11))], chain_fit.MORE_ROUNDS)
+    assert heard[0] == (["slices", "grown", "random 1", "random 2", "random 3"], chain_fit.SEARCH.rounds)
+    assert heard[1] == (["first random 2", *(f"random {n}" for n in range(1, 11))], chain_fit.SEARCH.more_rounds)
     assert found.init_name == "random 7"
     assert set(found.scores) == {"slices", "first random 2"}
     assert len(selected(monkeypatch, ["slices"], 3, data)[0]) == 1
     assert len(selected(monkeypatch, ["random 1"], 2, data)[0]) == 1  # two states have their own moments
     assert len(selected(monkeypatch, ["random 1"], 3, data, n_init=2)[0]) == 1  # so many and no more
     heard, _ = selected(monkeypatch, ["random 1"], 3, drawn(3000))
-    assert [rounds for _, rounds in heard] == [chain_fit.MORE_ROUNDS]
+    assert [rounds for _, rounds in heard] == [chain_fit.SEARCH.more_rounds]
 
 
 def test_successive_halving_has_the_iterations_of_its_rounds_and_no_finer_tolerance(monkeypatch):
@@ -449,7 +449,7 @@ def test_smoothing_is_chosen_before_and_after_multistart_selection_and_may_lose_
     monkeypatch.setattr(chain_fit, "choose_smoothing", smoothed)
     monkeypatch.setattr(chain_fit, "unigram", lambda *rest: (CHAIN, flat))
     found = fit_chain(data, 2, init="random", n_init=1)
-    assert heard[0] == chain_fit.STRENGTHS
+    assert heard[0] == chain_fit.SEARCH.strengths
     assert heard[1] == pytest.approx([0.3 * heard[0][1], heard[0][1], 3 * heard[0][1]])
     assert found.prior.emissions == (chain_fit.NO_STATES if flat > -50 else heard[0][1])
     assert found.held_out == pytest.approx(max(flat, -50) / cut(data, 0).held.n_observed)
@@ -493,7 +493,7 @@ def test_scarce_observations_must_gain_four_times_as_much(monkeypatch, gain, sta
     monkeypatch.setattr(chain_fit, "unigram", lambda *rest: (chain, -50.0))
     found = fit_chain(data, 2)
     assert found.prior.emissions == (512.0 if states else chain_fit.NO_STATES)
-    assert heard == [(chain_fit.STRENGTHS[:3:-1], 2)]  # near the moments only, and strongly
+    assert heard == [(chain_fit.SEARCH.strengths[:3:-1], 2)]  # near the moments only, and strongly
 
 
 def test_few_observations_choose_between_both_kinds_of_pseudo_counts(monkeypatch):
@@ -511,11 +511,11 @@ def test_few_observations_choose_between_both_kinds_of_pseudo_counts(monkeypatch
     monkeypatch.setattr(chain_fit, "choose_smoothing", smoothed)
     monkeypatch.setattr(chain_fit, "unigram", lambda *rest: (CHAIN, -50.0))
     found = fit_chain(data, 2)
-    strong = chain_fit.STRENGTHS[:2:-1]
+    strong = chain_fit.SEARCH.strengths[:2:-1]
     first = [(near, strong, 8, False) for near in (True, False)]
     assert heard[:4] == first * 2
     near, strengths, n_iter, onward = heard[4]
-    assert (near, n_iter, onward) == (True, chain_fit.LONG, True)
+    assert (near, n_iter, onward) == (True, chain_fit.SEARCH.long, True)
     assert strengths == pytest.approx((64.0, 19.2, 192.0))
     assert found.prior.shape.ndim == 2
     assert found.init_name == "slices"  # of equals the first
@@ -562,7 +562,7 @@ def test_the_smallest_number_within_a_standard_error_of_the_best_is_taken(monkey
     assert (found.chosen, found.best, [K for K, _ in asked]) == (2, 3, [2, 3, 4, 5])
     assert found.errors == pytest.approx([3.0 / cells, 3.0 / cells, 0.0, 0.0, 0.0])
     assert "2 states, the smallest number within a standard error of the best, 3" in found.describe()
-    assert asked[0][1] == choose_states.FIRST_STRENGTHS
+    assert asked[0][1] == choose_states.SELECTION.first_strengths
     assert asked[1][1] == (2.0, 8.0, 32.0)
     sure = [-5.0, -8.0, -5.0, -8.0]  # six nats of error three
     found, asked, _ = chosen_states(monkeypatch, [flat, two, unsure, sure, sure, sure])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -325,7 +326,7 @@ def test_states_of_a_short_sequence_get_caution_with_the_right_reason():
 
 def test_the_order_of_many_sequences_decides_nothing(monkeypatch):
     """More steps than the start by slices looks at: which of them it takes, their content decides; so do halves."""
-    monkeypatch.setattr(chain_fit, "MOST_TRIGRAMS", 1500)
+    monkeypatch.setattr(chain_fit, "SEARCH", replace(chain_fit.SEARCH, most_trigrams=1500))
     made = hidden_markov(4000, n_states=3, n_symbols=12, n_sequences=40, overlap=0.1, random_state=1).sequences
     order = np.random.default_rng(0).permutation(40)
     turned = made.slices(made.offsets[:-1][order], made.offsets[1:][order])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, factorial, log, sqrt
 from types import SimpleNamespace
 
@@ -76,7 +77,7 @@ def test_an_em_step_of_a_mixing_distribution_by_hand():
 
 
 def test_poisson_rates_are_posterior_means_on_a_grid_of_roots(monkeypatch):
-    monkeypatch.setattr(laws, "RATE_ITERATIONS", 0)  # the even law
+    monkeypatch.setattr(laws, "SHRINKAGE", replace(laws.SHRINKAGE, rate_iterations=0))  # the even law
     counts = np.array([3.0, 0.0, 1.0, 3.0, 9000.0])
     grid = []
     while 0.2 + 0.25 * len(grid) < sqrt(3.0) + 1:
@@ -93,7 +94,7 @@ def test_poisson_rates_are_posterior_means_on_a_grid_of_roots(monkeypatch):
 
 
 def test_rates_of_small_weights_have_a_grid_below_one(monkeypatch):
-    monkeypatch.setattr(laws, "RATE_ITERATIONS", 0)
+    monkeypatch.setattr(laws, "SHRINKAGE", replace(laws.SHRINKAGE, rate_iterations=0))
     found = poisson_rates(np.array([0.04, 0.0]))
     grid = (np.arange(0.04, 1.2, 0.25)) ** 2
     want = (grid * np.exp(-grid)).sum() / np.exp(-grid).sum()
@@ -329,7 +330,7 @@ def problem(counts=None, **rest):
 
 def test_a_rows_likelihood_is_the_one_of_the_docstring():
     partner = Side(np.zeros(2), np.zeros(2), -0.5, 2.0)
-    tally = np.zeros((1, pair_shrinkage.LEVELS))
+    tally = np.zeros((1, pair_shrinkage.SHRINKAGE.levels))
     tally[0, [0, 16, 32]] = [1.0, 2.0, 3.0]  # at −½, ¾ and 2
     grid = np.array([-0.5, 0.2, 2.0])
     for sign in (1.0, -1.0):
@@ -343,7 +344,7 @@ def test_an_item_is_weighed_under_the_common_distribution_and_at_last_under_that
     seen = np.array([3.0, 3.0, 5.0])
     own = Side(np.full(3, 0.4), np.ones(3), -1.0, 1.0)
     partner = Side(np.zeros(2), np.zeros(2), -1.0, 1.0)
-    tally = np.random.default_rng(0).random((3, pair_shrinkage.LEVELS))
+    tally = np.random.default_rng(0).random((3, pair_shrinkage.SHRINKAGE.levels))
     heard = []
 
     def run_em(steps, start, *, max_iter, tol):
@@ -353,7 +354,7 @@ def test_an_item_is_weighed_under_the_common_distribution_and_at_last_under_that
     monkeypatch.setattr(pair_shrinkage, "run_em", run_em)
     mean, var, _ = problem()._weigh(tally, seen, partner, 0.1, 1.0, own, False)
     ((steps, start, passes),) = heard
-    grid = np.linspace(-1, 1, pair_shrinkage.COARSE)
+    grid = np.linspace(-1, 1, pair_shrinkage.SHRINKAGE.coarse)
     assert start.tolist() == pytest.approx([1 / 21] * 21)
     assert (passes, steps.n_cells) == (5, 11)
     want = steps.posterior_moments(start, grid)

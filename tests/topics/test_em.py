@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -225,7 +227,7 @@ def test_below_fifty_documents_nothing_is_chosen(monkeypatch):
     monkeypatch.setattr(topic_prior, "best_near", lambda grid, start, score, patience: grid[-1])
     monkeypatch.setattr(topic_prior, "begin", lambda steps, topics: None)
     found = choose_prior(drawn(50, 4), topics, 0)
-    assert (found.proportions, found.words) == (topic_prior.OF_PROPORTIONS[-1], topic_prior.OF_WORDS[-1])
+    assert (found.proportions, found.words) == (topic_prior.PRIOR.of_proportions[-1], topic_prior.PRIOR.of_words[-1])
 
 
 def test_a_fifth_of_the_documents_is_left_out_and_every_document_is_somewhere():
@@ -242,12 +244,12 @@ def test_a_fifth_of_the_documents_is_left_out_and_every_document_is_somewhere():
 def test_a_large_corpus_is_thinned_to_its_tokens_but_not_below_fifty_documents(monkeypatch):
     made = documents_of(np.full((200, 2), 2.0) + np.arange(200)[:, None] % 3)
     total = made.total
-    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", total)
+    monkeypatch.setattr(topic_prior, "PRIOR", replace(topic_prior.PRIOR, prior_tokens=total))
     assert sum(part.n_documents for part in left_out(made, 0)) == 200
-    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", total / 2)
+    monkeypatch.setattr(topic_prior, "PRIOR", replace(topic_prior.PRIOR, prior_tokens=total / 2))
     fitted, other = left_out(made, 0)
     assert (fitted.n_documents, other.n_documents) == (80, 20)
-    monkeypatch.setattr(topic_prior, "PRIOR_TOKENS", 1)
+    monkeypatch.setattr(topic_prior, "PRIOR", replace(topic_prior.PRIOR, prior_tokens=1))
     assert sum(part.n_documents for part in left_out(made, 0)) == 50
 
 
@@ -346,7 +348,7 @@ def test_a_direction_less_what_those_before_it_explain_has_no_form_with_them():
 @pytest.mark.parametrize("most", [None, 2, 9, 40])
 def test_directions_choose_where_they_end_and_a_limit_cuts_the_answer_alone(monkeypatch, scores, want, most):
     def found(documents, at_most, seed):
-        assert at_most == number.MOST_DIRECTIONS
+        assert at_most == number.SELECTION.most_directions
         return scores
 
     monkeypatch.setattr(number, "direction_scores", found)
@@ -363,7 +365,7 @@ def by_words(monkeypatch, values, documents=None, scores=(9.0,)):
 
     def completed(halves, topics, a, n_jobs):
         seen.append(topics.shape[1])
-        value = values[min(number.GRID.index(topics.shape[1]), len(values) - 1)]
+        value = values[min(number.SELECTION.grid.index(topics.shape[1]), len(values) - 1)]
         return np.full(halves[1].n_documents, value * halves[1].total / halves[1].n_documents), halves[1].total
 
     monkeypatch.setattr(number, "completed", completed)
@@ -371,7 +373,8 @@ def by_words(monkeypatch, values, documents=None, scores=(9.0,)):
     made = drawn(60, 60, seed=2) if documents is None else documents
     monkeypatch.setattr(number, "first_topics", lambda spectrum, n: random_topics(made, n, 0))
     found = number._by_held_out_words(made, list(scores), 0, 1)
-    assert all(found.heldout[n] == pytest.approx(values[number.GRID.index(n)]) for n in found.heldout if n < 14)
+    grid = number.SELECTION.grid
+    assert all(found.heldout[n] == pytest.approx(values[grid.index(n)]) for n in found.heldout if n < 14)
     return found.chosen, sorted(set(seen)), found
 
 
@@ -380,7 +383,7 @@ def test_the_smallest_number_with_four_fifths_of_the_gain_is_taken(monkeypatch):
     assert by_words(monkeypatch, [-5.0, -4.3, -4.0, -4.1, -4.2])[0] == 5
     assert by_words(monkeypatch, [-5.0, -4.2 + 1e-9, -4.0, -4.1, -4.2])[0] == 3
     chosen, seen, found = by_words(monkeypatch, [-5.0, -5.1, -5.2, -4.9, -4.8, -4.9, -5.0])
-    assert (chosen, seen) == (10, [n for n in number.GRID if n < 48])
+    assert (chosen, seen) == (10, [n for n in number.SELECTION.grid if n < 48])
     assert found.plausible == (10,)
     # prediction does not know, and the directions have shown more than one topic
     assert by_words(monkeypatch, [-5.0, -5.1], scores=[9.0, 9.0, 9.0])[0] == 4
@@ -393,7 +396,7 @@ def test_directions_that_end_at_more_than_twice_the_practical_number_do_not_coun
 
 
 def test_no_more_topics_are_tried_than_there_are_words_or_documents(monkeypatch):
-    rising = np.linspace(-5, -4, len(number.GRID)).tolist()
+    rising = np.linspace(-5, -4, len(number.SELECTION.grid)).tolist()
     assert by_words(monkeypatch, rising, drawn(60, 10, seed=3))[1] == [1, 3, 5, 7]
     assert by_words(monkeypatch, rising, drawn(60, 11, seed=3))[1] == [1, 3, 5, 7, 10]
     assert by_words(monkeypatch, rising, drawn(12, 30, seed=3))[1] == [1, 3, 5, 7]  # ten are fitted, two left out

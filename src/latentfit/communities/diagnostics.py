@@ -37,22 +37,33 @@ from latentfit.core.kernels import Floats
 from latentfit.core.spectral import DENSE_BELOW, start_vector
 from latentfit.core.verdict import Examination, Examiner
 
-FEWEST = 5.0
-"""Nodes that a block should hold."""
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Values at which a check reports."""
+
+    fewest: float = 5.0  # nodes that a block should hold
+    # Certainty beyond guessing (0: posteriors are the blocks' proportions, 1: every node sure) below which labels say
+    # little.
+    vague: float = 0.15
+    piece: float = 0.05  # proportion of the nodes that a second piece of the graph must hold to matter
+    inside: float = 0.2  # proportion of a piece's nodes in a block for the block to reach into it
+    # Adjusted Rand index that blocks should keep without `DROPPED` of the edges: simulated blocks 2.5 times above the
+    # threshold kept .80 and more, divisions of graphs without communities (triangles, grids) .55 and less.
+    agree: float = 0.65
+    # Proportion of links that are returned below which direction may matter, and by how much its signal must exceed
+    # 1.
+    mutual: float = 0.5
+    directed: float = 0.1
+
+
+THRESHOLDS = Thresholds()
+
+
 STILL_MOVING = 20 * SETTLED
 """Mean change of the posterior in a sweep that still matters."""
-VAGUE = 0.15
-"""Certainty beyond guessing (0: posteriors are the blocks' proportions, 1: every node sure) below which labels say
-little."""
-PIECE = 0.05
-"""Proportion of the nodes that a second piece of the graph must hold to matter."""
-INSIDE = 0.2
-"""Proportion of a piece's nodes in a block for the block to reach into it."""
-AGREE, DROPPED = 0.65, 0.1
-"""Adjusted Rand index that blocks should keep without so large a proportion of the edges: simulated blocks 2.5 times
-above the threshold kept .80 and more, divisions of graphs without communities (triangles, grids) .55 and less."""
-MUTUAL, DIRECTED = 0.5, 0.1
-"""Proportion of links that are returned below which direction may matter, and by how much its signal must exceed 1."""
+DROPPED = 0.1
+"""Proportion of the edges that the fits of the stability check go without."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +206,7 @@ def examine_blocks(
 def _examine_agreement(examiner: Examiner, agreements: list[float]) -> None:
     mean = float(np.mean(agreements))
     examiner.quantities |= {"agreement_without_edges": agreements}
-    if mean < AGREE:
+    if mean < THRESHOLDS.agree:
         examiner.doubt(
             "caution",
             f"The division is unstable: without {DROPPED:.0%} of the edges the blocks are others (adjusted Rand index "
@@ -210,7 +221,7 @@ def _examine_direction(examiner: Examiner, directed: sp.csr_array, matrix: sp.cs
     reciprocity = mutual / max(int(there.sum()), 1)
     signal = direction_signal(directed, matrix)
     examiner.quantities |= {"reciprocity": reciprocity, "direction_signal": signal}
-    if reciprocity < MUTUAL and signal > 1 + DIRECTED:
+    if reciprocity < THRESHOLDS.mutual and signal > 1 + THRESHOLDS.directed:
         examiner.doubt(
             "caution",
             f"Links were taken as undirected, and their direction follows a pattern that the blocks do not show ("
@@ -251,14 +262,15 @@ def _examine_signals(examiner: Examiner, K: int, number: NumberOfBlocks) -> None
 
 
 def _examine_fit(examiner: Examiner, fitted: FittedBlocks, sizes: Floats) -> None:
-    small = np.flatnonzero(sizes < FEWEST)
+    small = np.flatnonzero(sizes < THRESHOLDS.fewest)
     if len(small):
         examiner.doubt(
             "caution",
-            f"Block {small[-1]} holds {sizes[small[-1]]:.1f} nodes, fewer than {FEWEST:.0f}; ask for fewer blocks.",
+            f"Block {small[-1]} holds {sizes[small[-1]]:.1f} nodes, fewer than {THRESHOLDS.fewest:.0f}; ask for fewer "
+            "blocks.",
         )
     certain = examiner.quantities["expected_overlap"]
-    if certain < VAGUE:
+    if certain < THRESHOLDS.vague:
         examiner.doubt(
             "caution",
             f"Most nodes could be in several blocks (labels are {certain:.0%} better than guessing by their own "
@@ -277,13 +289,13 @@ def _examine_pieces(examiner: Examiner, matrix: sp.csr_array, posterior: Floats)
     """Blocks that reach over pieces of the graph: which of them belong together is not in the data."""
     number, piece = connected_components(matrix, directed=False)
     counts = np.bincount(piece)
-    large = np.flatnonzero(counts >= max(PIECE * len(piece), 2 * FEWEST))
+    large = np.flatnonzero(counts >= max(THRESHOLDS.piece * len(piece), 2 * THRESHOLDS.fewest))
     examiner.quantities |= {"n_components": int(number), "largest_component": int(counts.max())}
     if len(large) < 2:
         return
     labels = posterior.argmax(axis=1)
     reach = np.array([np.bincount(labels[piece == one], minlength=posterior.shape[1]) / counts[one] for one in large])
-    shared = np.flatnonzero((reach >= INSIDE).sum(axis=0) > 1)
+    shared = np.flatnonzero((reach >= THRESHOLDS.inside).sum(axis=0) > 1)
     if len(shared):
         examiner.doubt(
             "caution",

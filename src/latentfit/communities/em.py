@@ -37,18 +37,28 @@ from latentfit.core.multistart import Candidate, Raced, halve
 
 Codes = NDArray[np.int64]
 
-PSEUDO = 1.0
-"""Edges, of the graph's mean affinity, and nodes that every affinity and proportion carries beforehand."""
-SURE = 0.8
-"""Posterior of an initialisation's labels: the rest is spread evenly, so that messages can disagree."""
-SWEEPS, SETTLED = 20, 1e-4
-"""Sweeps of an E-step at most, and the mean change of a posterior below which messages have settled."""
-UNSETTLED = 100 * SETTLED
-"""Mean change above which messages are taken as not settling at all."""
-DAMPING = 0.3
-"""Weight of the old message that is kept while messages do not settle on their own."""
-FAVOURITE, EVEN = "Bethe Hessian", 3.0
-"""The start that wins unless another leads by so many nats."""
+
+@dataclass(frozen=True)
+class PropagationSettings:
+    """Tuned constants of belief propagation and its EM runs."""
+
+    # Edges, of the graph's mean affinity, and nodes that every affinity and proportion carries beforehand.
+    pseudo: float = 1.0
+    # Posterior of an initialisation's labels: the rest is spread evenly, so that messages can disagree.
+    sure: float = 0.8
+    sweeps: int = 20  # sweeps of an E-step at most
+    unsettled: float = 1e-2  # mean change above which messages are taken as not settling at all
+    damping: float = 0.3  # weight of the old message that is kept while messages do not settle on their own
+    even: float = 3.0  # nats of lead that are chance
+
+
+PROPAGATION = PropagationSettings()
+
+
+SETTLED = 1e-4
+"""Mean change of a posterior below which messages have converged."""
+FAVOURITE = "Bethe Hessian"
+"""The initialisation that wins unless another leads by `PROPAGATION.even` nats."""
 CHUNK = 65_536
 """Links of new nodes heard at a time."""
 ROUNDS, AT_ONCE = (3, 6, 12), (0, 3)
@@ -119,17 +129,19 @@ class BlockSteps:
         posterior = np.zeros((n, n_blocks))
         posterior[np.arange(n), labels] = 1.0
         prior, affinity = self._parameters(posterior, cells.reshape(n_blocks, n_blocks))
-        posterior = SURE * posterior + (1 - SURE) / n_blocks
+        posterior = PROPAGATION.sure * posterior + (1 - PROPAGATION.sure) / n_blocks
         return Blocks(prior, affinity, posterior[self.reach], posterior)
 
     def e_step(self, params: Blocks) -> Propagated:
         messages, posterior = params.messages.copy(), params.posterior.copy()
         arguments = (self.edges, params.prior, params.affinity, messages, posterior)
-        change, _ = belief_sweeps(*arguments, sweeps=SWEEPS, tol=SETTLED, threads=self.threads)
+        change, _ = belief_sweeps(*arguments, sweeps=PROPAGATION.sweeps, tol=SETTLED, threads=self.threads)
         if change >= SETTLED:
-            change, _ = belief_sweeps(*arguments, sweeps=SWEEPS, tol=SETTLED, damping=DAMPING, threads=self.threads)
+            change, _ = belief_sweeps(
+                *arguments, sweeps=PROPAGATION.sweeps, tol=SETTLED, damping=PROPAGATION.damping, threads=self.threads
+            )
         log_z, pairs = belief_sums(*arguments, threads=self.threads)
-        if change > UNSETTLED:
+        if change > PROPAGATION.unsettled:
             log_z = self._mean_field(params, posterior)
         return Propagated(messages, posterior, pairs, log_z, change)
 
@@ -146,8 +158,8 @@ class BlockSteps:
     def objective(self, params: Blocks, sums: Propagated) -> float:
         """Log-likelihood plus the logarithm of the prior, up to a constant: Dirichlet proportions, gamma affinities."""
         relative = params.affinity / self.mean_affinity
-        gamma = PSEUDO * (np.log(relative) - relative)
-        prior = PSEUDO * np.log(params.prior).sum() + (gamma.sum() + np.trace(gamma)) / 2
+        gamma = PROPAGATION.pseudo * (np.log(relative) - relative)
+        prior = PROPAGATION.pseudo * np.log(params.prior).sum() + (gamma.sum() + np.trace(gamma)) / 2
         return self.log_likelihood(sums) + float(prior)
 
     def log_likelihood(self, sums: Propagated) -> float:
@@ -159,9 +171,9 @@ class BlockSteps:
     def _parameters(self, posterior: Floats, pairs: Floats) -> tuple[Floats, Floats]:
         # On the diagonal every edge is met twice, from both ends: so is the pseudo-edge.
         held = self.edges.mass @ posterior
-        pseudo = PSEUDO * (1 + np.eye(len(held)))
+        pseudo = PROPAGATION.pseudo * (1 + np.eye(len(held)))
         affinity = (pairs + pseudo) / (np.outer(held, held) + pseudo / self.mean_affinity)
-        prior = (posterior.sum(axis=0) + PSEUDO) / (len(posterior) + PSEUDO * len(held))
+        prior = (posterior.sum(axis=0) + PROPAGATION.pseudo) / (len(posterior) + PROPAGATION.pseudo * len(held))
         return prior, affinity
 
     def extrapolate(self, start: Blocks, once: Blocks, twice: Blocks) -> Blocks:
@@ -182,8 +194,9 @@ def fit_blocks(
     """The best of several labellings by Bethe free energy with its prior, by successive halving.
 
     An EM run may empty blocks that the graph hardly shows. When the best one did, every run goes on to its end, and
-    the best that kept all blocks is taken, if there is one: who asks for K blocks gets K. A lead of less than `EVEN`
-    nats is chance, and then the Bethe Hessian's run is taken, which has the theory on its side at the threshold.
+    the best that kept all blocks is taken, if there is one: who asks for K blocks gets K. A lead of less than
+    `PROPAGATION.even` nats is chance, and then the Bethe Hessian's run is taken, which has the theory on its side at
+    the threshold.
     """
     candidates = [Candidate(name, steps, steps.begin(labels, n_blocks)) for name, labels in starts]
     rounds = rounds if len(candidates) > 1 else rounds[:1]
@@ -207,7 +220,7 @@ def _or_favourite(
     if favourite is None:
         return selected
     own = em(favourite.steps, favourite.start, max_iter=max_iter, tol=tol)
-    close = selected.refined.objective - own.objective < EVEN
+    close = selected.refined.objective - own.objective < PROPAGATION.even
     if close and blocks_in_use(own.sums) == blocks_in_use(selected.refined.sums):
         return replace(selected, name=favourite.name, refined=own)
     return selected

@@ -35,22 +35,34 @@ from latentfit.core.spectral import DENSE_BELOW, scaled_svd, start_vector
 #           —       signals     (k,)     r · eigenvalues of the scaled matrix: beyond 1 a block, below −1 unlike nodes
 #           ζ       strengths   (k,)     eigenvalues of the non-backtracking matrix that the signals stand for
 
-PASSES = 200
-"""Steps of the power method at most; the leading eigenvalue stands apart, a few dozen are enough."""
-STEADY = 1e-8
-"""Relative change of the eigenvalue at which the power method stops."""
+
+@dataclass(frozen=True)
+class SpectrumSettings:
+    """Tuned constants of the spectrum of the Bethe Hessian and of k-means."""
+
+    passes: int = 200  # steps of the power method at most; the leading eigenvalue stands apart, a few dozen are enough
+    steady: float = 1e-8  # relative change of the eigenvalue at which the power method stops
+    # Fraction of r up to which a weight is taken as it is: an edge beyond r would be a block of its own.
+    heaviest: float = 0.8
+    # Relative size of what an eigenvector leaves over: an eigenvalue apart from the others is then right to its
+    # square, and those of chance come out a little too small, never too large.
+    eigenvalue_tol: float = 5e-3
+    # A signal of unlike nodes must be this far below −1: on small sparse graphs chance brings it to −1.02.
+    unlike: float = 0.05
+    # A signal must exceed 1 by the smaller of CHANCE / r² and n^(−2/3): chance did so in 2 of 1,080 graphs without
+    # blocks (100 to 10,000 nodes, mean degrees 1.5 to 20, even and power-law).
+    noise_margin: float = 0.03
+    centre_nodes: int = 20_000  # nodes that centres are made from, at most: the ones with most edges, which know most
+    draws: int = 8  # draws of first centres; the one with the smallest squares is kept
+    lloyd_iterations: int = 60  # rounds of Lloyd's k-means at most; it stops where the squares stand
+    embedding_tol: float = 1e-4  # relative accuracy of the vectors: far below the noise of a sparse graph
+
+
+SPECTRUM = SpectrumSettings()
+
+
 LEAST_RADIUS = 1.0
 """A graph without two loops in one piece has no branching: r is set to 1, and nothing is informative."""
-HEAVIEST = 0.8
-"""Fraction of r up to which a weight is taken as it is: an edge beyond r would be a block of its own."""
-EIGENVALUE_TOL = 5e-3
-"""Relative size of what an eigenvector leaves over: an eigenvalue apart from the others is then right to its square,
-and those of chance come out a little too small, never too large."""
-UNLIKE = 0.05
-"""A signal of unlike nodes must be this far below −1: on small sparse graphs chance brings it to −1.02."""
-NOISE_MARGIN = 0.03
-"""A signal must exceed 1 by the smaller of CHANCE / r² and n^(−2/3): chance did so in 2 of 1,080 graphs without blocks
-(100 to 10,000 nodes, mean degrees 1.5 to 20, even and power-law)."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class Signals:
     @property
     def informative(self) -> Floats:
         """Those that no graph without blocks shows; the first is the graph's density, no division."""
-        return self.values[(self.values > 1 + self.margin) | (self.values < -1 - UNLIKE)]
+        return self.values[(self.values > 1 + self.margin) | (self.values < -1 - SPECTRUM.unlike)]
 
     @property
     def strengths(self) -> Floats:
@@ -78,13 +90,13 @@ def branching(matrix: sp.csr_array) -> float:
     links = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
     degrees = np.diff(matrix.indptr).astype(np.float64)
     here, back, value = np.sqrt(degrees), np.sqrt(degrees), 0.0
-    for _ in range(PASSES):
+    for _ in range(SPECTRUM.passes):
         here, back = links @ here - back, (degrees - 1) * here
         size = float(np.abs(here).max())
         if not size > 0:
             return LEAST_RADIUS
         here, back = here / size, back / size
-        if abs(size - value) <= STEADY * size:
+        if abs(size - value) <= SPECTRUM.steady * size:
             break
         value = size
     return max(size, LEAST_RADIUS)
@@ -102,10 +114,10 @@ def signals(matrix: sp.csr_array, number: int) -> Signals:
         eigenvalues = np.linalg.eigvalsh(scaled.toarray())
     else:
         eigenvalues = eigsh(
-            scaled, k=number, which="LM", return_eigenvectors=False, v0=start_vector(n), tol=EIGENVALUE_TOL
+            scaled, k=number, which="LM", return_eigenvectors=False, v0=start_vector(n), tol=SPECTRUM.eigenvalue_tol
         )
     eigenvalues = eigenvalues[np.argsort(-np.abs(eigenvalues), kind="stable")][:number]
-    margin = min(NOISE_MARGIN / squared, max(int((np.diff(matrix.indptr) > 0).sum()), 1) ** (-2 / 3))
+    margin = min(SPECTRUM.noise_margin / squared, max(int((np.diff(matrix.indptr) > 0).sum()), 1) ** (-2 / 3))
     return Signals(radius, np.asarray(eigenvalues * radius, np.float64), margin)
 
 
@@ -131,8 +143,8 @@ def _squared_radius(matrix: sp.csr_array) -> float:
 
 
 def _parts(matrix: sp.csr_array, radius: float) -> tuple[Floats, sp.csr_array]:
-    """Diagonal 1 + Σ_k w_ik² / (r² − w_ik²), and w_ij / (r² − w_ij²); weights near r count as `HEAVIEST` r."""
-    weights = np.minimum(matrix.data, HEAVIEST * radius)
+    """Diagonal 1 + Σ_k w_ik² / (r² − w_ik²), and w_ij / (r² − w_ij²); weights near r count as `SPECTRUM.heaviest` r."""
+    weights = np.minimum(matrix.data, SPECTRUM.heaviest * radius)
     denominator = radius**2 - weights**2
     sums = np.concatenate([[0.0], np.cumsum(weights**2 / denominator)])
     diagonal = 1 + sums[matrix.indptr[1:]] - sums[matrix.indptr[:-1]]
@@ -156,15 +168,6 @@ def _parts(matrix: sp.csr_array, radius: float) -> tuple[Floats, sp.csr_array]:
 
 Codes = NDArray[np.int64]
 
-CENTRE_NODES = 20_000
-"""Nodes that centres are made from, at most: the ones with most edges, which know most."""
-DRAWS = 8
-"""Draws of first centres; the one with the smallest squares is kept."""
-LLOYD_ITERATIONS = 60
-"""Rounds of Lloyd's k-means at most; it stops where the squares stand."""
-EMBEDDING_TOL = 1e-4
-"""Relative accuracy of the vectors: far below the noise of a sparse graph."""
-
 
 def spectral_labels(
     matrix: sp.csr_array, n_blocks: int, number: int, rng: np.random.Generator
@@ -172,7 +175,7 @@ def spectral_labels(
     """At least one and about `number` named labellings (n,) of a graph, the usually better ones first."""
     degrees = np.asarray(matrix.sum(axis=1), np.float64).reshape(-1)
     decomposed = scaled_svd(
-        matrix, min(n_blocks - 1, matrix.shape[0] - 1), symmetric=True, centred=True, tol=EMBEDDING_TOL
+        matrix, min(n_blocks - 1, matrix.shape[0] - 1), symmetric=True, centred=True, tol=SPECTRUM.embedding_tol
     )
     scaled = decomposed.left * np.abs(decomposed.values)
     yield "scaled SVD", k_means(unit_rows(scaled), degrees, n_blocks, rng)
@@ -193,12 +196,12 @@ def unit_rows(points: Floats) -> Floats:
     return np.asarray(points / np.where(lengths > 1e-12, lengths, 1.0))
 
 
-def k_means(points: Floats, mass: Floats, number: int, rng: np.random.Generator, draws: int = DRAWS) -> Codes:
+def k_means(points: Floats, mass: Floats, number: int, rng: np.random.Generator, draws: int = SPECTRUM.draws) -> Codes:
     """Labels (n,) of Lloyd's k-means from k-means++ centres, the best of several draws.
 
-    Centres are made from the `CENTRE_NODES` nodes with the largest mass; every node then joins the nearest.
+    Centres are made from the `SPECTRUM.centre_nodes` nodes with the largest mass; every node then joins the nearest.
     """
-    chosen = np.argsort(-mass, kind="stable")[:CENTRE_NODES]
+    chosen = np.argsort(-mass, kind="stable")[: SPECTRUM.centre_nodes]
     some = points[chosen]
     best: tuple[float, Floats] | None = None
     for _ in range(draws):
@@ -225,7 +228,7 @@ def _first_centres(points: Floats, number: int, rng: np.random.Generator) -> Flo
 
 def _lloyd(points: Floats, centres: Floats) -> tuple[Floats, float]:
     labels, left = _nearest(points, centres)
-    for _ in range(LLOYD_ITERATIONS):
+    for _ in range(SPECTRUM.lloyd_iterations):
         counts = np.bincount(labels, minlength=len(centres)).astype(np.float64)
         sums = np.stack([np.bincount(labels, column, len(centres)) for column in points.T], axis=1)
         centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1.0)[:, None], centres)

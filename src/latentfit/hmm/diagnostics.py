@@ -19,6 +19,7 @@ Symbols   paper   here          shape    meaning
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -33,18 +34,25 @@ from latentfit.hmm.em.fit import FOLDS, cut
 from latentfit.hmm.em.steps import Chain, ChainPrior
 from latentfit.hmm.select import StatesPath, last_state_gain
 
-TOO_FEW, FEW = 1.0, 5.0
-"""Observations per symbol below which nothing can be known (order one in Theorem 1.6), and below which it is little."""
-NO_STRUCTURE = 1e-3
-"""p-value above which neighbouring symbols may as well be independent."""
-SURE = 3.0
-"""Standard errors by which the last state must help on sequences left out."""
-SINGULAR = 0.05
-"""A singular value of the transitions below it: two states lead to nearly the same future."""
-ALIKE = 0.1
-"""ℓ₁ distance below which two states show the same symbols."""
-SELDOM = 20.0
-"""Times a state must have been left for its transitions to be known."""
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Values at which a check reports."""
+
+    # Observations per symbol below which nothing can be known (order one in Theorem 1.6), and below which it is
+    # little.
+    too_few: float = 1.0
+    few: float = 5.0
+    no_structure: float = 1e-3  # p-value above which neighbouring symbols may as well be independent
+    sure: float = 3.0  # standard errors by which the last state must help on sequences left out
+    singular: float = 0.05  # a singular value of the transitions below it: two states lead to nearly the same future
+    alike: float = 0.1  # ℓ₁ distance below which two states show the same symbols
+    seldom: float = 20.0  # times a state must have been left for its transitions to be known
+
+
+THRESHOLDS = Thresholds()
+
+
 UNEVEN = 0.1
 """The least correlation of two halves' scores that is reckoned with; so the level holds with 60 to 300 symbols too."""
 DIRECTIONS = 4
@@ -140,7 +148,7 @@ def examine_chain(
         "smallest_singular_value": float(singular[-1]),
         "smoothing": prior.emissions,
         "copied_share": duplicated,
-        "entropy_rate_known": bool(N >= M and test.p_value < NO_STRUCTURE),
+        "entropy_rate_known": bool(N >= M and test.p_value < THRESHOLDS.no_structure),
     }
     if path is not None:
         examiner.quantities["held_out"] = path.held_out
@@ -153,7 +161,7 @@ def examine_chain(
                 "There are too few neighbouring symbols to test whether they depend on one another, so one state is "
                 "what is left, not what was found; give more sequences, or longer ones.",
             )
-        elif test.p_value < NO_STRUCTURE:
+        elif test.p_value < THRESHOLDS.no_structure:
             examiner.doubt(
                 "caution",
                 f"Neighbouring symbols depend on one another (p = {test.p_value:.1e}), and one state says they do not; "
@@ -203,20 +211,22 @@ def _examine_limit(examiner: Examiner, path: StatesPath) -> None:
         )
 
 
-def _examine_size(examiner: Examiner, N: int, M: int, K: int) -> None:
-    if K == 1:
+def _examine_size(examiner: Examiner, n_observed: int, n_symbols: int, n_states: int) -> None:
+    each = n_observed / n_symbols
+    if n_states == 1:
         return
-    if N < TOO_FEW * M:
+    if each < THRESHOLDS.too_few:
         examiner.doubt(
             "not identifiable",
-            f"There are {N} observations of {M} symbols; with fewer observations than symbols no method can tell "
-            "states from chance (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more, or merge symbols.",
+            f"There are {n_observed} observations of {n_symbols} symbols; with fewer observations than symbols no "
+            "method can tell states from chance (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more, "
+            "or merge symbols.",
         )
-    elif N < FEW * M:
+    elif each < THRESHOLDS.few:
         examiner.doubt(
             "caution",
-            f"There are {N} observations of {M} symbols, {N / M:.1f} each: what rare symbols say about the state is "
-            "mostly chance; give more, or merge rare symbols.",
+            f"There are {n_observed} observations of {n_symbols} symbols, {each:.1f} each: what rare symbols say "
+            "about the state is mostly chance; give more, or merge rare symbols.",
         )
 
 
@@ -228,7 +238,7 @@ def _examine_structure(examiner: Examiner, data: Sequences, smallest: float, tes
             "There are too few neighbouring symbols to test whether they depend on one another, so nothing shows "
             "hidden states; give more sequences, or longer ones.",
         )
-    elif test.p_value > NO_STRUCTURE:
+    elif test.p_value > THRESHOLDS.no_structure:
         examiner.doubt(
             "not identifiable",
             f"Neighbouring symbols look independent (p = {test.p_value:.2g}), so nothing shows hidden states; one "
@@ -240,7 +250,7 @@ def _examine_structure(examiner: Examiner, data: Sequences, smallest: float, tes
             "No sequence has three steps, and pairs alone fit many models (the paper's remark after Corollary 1.5); "
             "give longer sequences.",
         )
-    if smallest < SINGULAR:
+    if smallest < THRESHOLDS.singular:
         examiner.doubt(
             "caution",
             f"The transitions are nearly of lower rank (smallest singular value {smallest:.3f}): two states lead to "
@@ -252,7 +262,7 @@ def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -
     left = N * weights * (1 - np.diag(chain.transitions))
     examiner.quantities["times_left"] = left.tolist()
     seldom = int(left.argmin())
-    if left[seldom] < SELDOM:
+    if left[seldom] < THRESHOLDS.seldom:
         examiner.doubt(
             "caution",
             f"State {seldom} was left about {left[seldom]:.0f} times: how long it lasts and where it goes is known "
@@ -262,7 +272,7 @@ def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -
     np.fill_diagonal(apart, np.inf)
     one, other = sorted(divmod(int(apart.argmin()), chain.n_states))
     examiner.quantities["nearest_emissions"] = float(apart.min())
-    if apart.min() < ALIKE:
+    if apart.min() < THRESHOLDS.alike:
         examiner.doubt(
             "caution",
             f"States {one} and {other} show the same symbols (ℓ₁ distance {apart.min():.2f}), so only the order tells "
@@ -281,7 +291,7 @@ def _examine_last_state(examiner: Examiner, data: Sequences, K: int, chosen: boo
         return
     gain, error = estimated
     examiner.quantities |= {"last_state_gain": gain, "last_state_error": error}
-    if gain <= SURE * error:
+    if gain <= THRESHOLDS.sure * error:
         examiner.doubt(
             "caution",
             f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats per observation over {K - 1}: the "

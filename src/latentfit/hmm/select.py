@@ -1,14 +1,13 @@
 """How many hidden states: the smallest number that no other beats by more than a standard error on sequences left out.
 
 Models with 1, 2, … states are fitted to most of the sequences (long ones are cut into pieces) and compared on the rest,
-piece by piece. The walk ends when `PATIENCE` larger numbers in a row are no better than the best, or at the largest
+piece by piece. The walk ends when `patience` larger numbers in a row are no better than the best, or at the largest
 number allowed. Of all numbers tried the smallest is taken whose loss to the best, by the pieces' differences, is at
-most `SURE` standard errors (the one-standard-error rule of regression trees) or `WORTH`. Numbers
-whose model has a state that nothing is in, or the same state twice, are not taken.
+most `sure` standard errors (the one-standard-error rule of regression trees) or `worth`. Numbers whose model has a
+state that nothing is in, or the same state twice, are not taken.
 
 Nothing here depends on the seed of a fit: what is left out, their content decides, every model is grown out of the one
-before (`hmm/init.py`), and what is drawn beside is drawn alike each time. The number is a function of the
-data.
+before (`hmm/init.py`), and other random numbers are drawn alike each time. The number is a function of the data.
 """
 
 from __future__ import annotations
@@ -43,30 +42,38 @@ from latentfit.hmm.init import splits
 
 MOST_TRIED = 20
 """The largest number tried where the user names none."""
-SURE = 1.0
-"""Standard errors that a smaller number may lose on sequences left out."""
-MORE_DATA = 4
-"""Steps looked at, in multiples of what the multi-start selection looks at: small gains need more data."""
-FIRST_GAIN = 1e-3
-"""Nats per observation that any states must gain over none: less is a matter of how both are smoothed."""
-PATIENCE = 2
-"""Larger numbers tried after the best, one more where observations are few: one model may be poor, the next good."""
-RANDOM_INITS = 2
-SPLITS = 3
-"""Splits of the model before, the most promising, that are tried."""
-LEAST_SEEN, LEAST_PROPORTION = 5.0, 5e-4
-"""Observations, and proportion of all, that a state must be expected to have shown; below, nothing is in it."""
-SAME = 0.05
-"""ℓ₁ distance of emissions and of transitions below which two states are one."""
-ROUNDS = (8, 8, 16)
-MAX_ITERATIONS = 100
-FIRST_STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0)
-STRENGTHS = (64.0, 512.0, 4096.0)
-"""Pseudo-observations per state that are tried, and those of the walks where observations are few."""
-SETTLED, BEHIND = 8, 0.02
-"""Number of states from which on a strength is given up that is so many nats per observation behind the best."""
-WORTH = 5e-4
-"""Nats per observation that a larger number must gain beside its standard error: less matters to nobody."""
+
+
+@dataclass(frozen=True)
+class SelectionSettings:
+    """Tuned constants of the choice of the number of states."""
+
+    sure: float = 1.0  # standard errors that a smaller number may lose on sequences left out
+    # Steps looked at, in multiples of what the multi-start selection looks at: small gains need more data.
+    more_data: int = 4
+    # Nats per observation that any states must gain over none: less is a matter of how both are smoothed.
+    first_gain: float = 1e-3
+    # Larger numbers tried after the best, one more where observations are few: one model may be poor, the next good.
+    patience: int = 2
+    random_inits: int = 2
+    splits: int = 3  # splits of the model before, the most promising, that are tried
+    # Observations, and proportion of all, that a state must be expected to have shown; below, nothing is in it.
+    least_seen: float = 5.0
+    least_proportion: float = 5e-4
+    same: float = 0.05  # ℓ₁ distance of emissions and of transitions below which two states are one
+    rounds: tuple[int, ...] = (8, 8, 16)
+    max_iterations: int = 100
+    first_strengths: tuple[float, ...] = (1.0, 8.0, 64.0, 512.0, 4096.0)
+    # Pseudo-observations per state that are tried, and those of the walks where observations are few.
+    strengths: tuple[float, ...] = (64.0, 512.0, 4096.0)
+    # Number of states from which on a strength is given up that is so many nats per observation behind the best.
+    settled: int = 8
+    behind: float = 0.02
+    # Nats per observation that a larger number must gain beside its standard error: less matters to nobody.
+    worth: float = 5e-4
+
+
+SELECTION = SelectionSettings()
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,9 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1, 
     split = cut(data, FOLDS, share=0.25)
     if split.held is split.learn:
         return StatesPath(1, [], [], most)
-    learn, held = (thinned(part, MORE_DATA * selection_steps(data), FOLDS) for part in (split.learn, split.held))
+    learn, held = (
+        thinned(part, SELECTION.more_data * selection_steps(data), FOLDS) for part in (split.learn, split.held)
+    )
     steps = ChainSteps(learn, chain_prior(data, 1.0), threads)  # symbols of what is left out are known
     chains = [unigram(learn, held, steps.prior)[0]]
     describe, sound = [_by_piece(chains[0], held)], [True]
@@ -121,19 +130,19 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1, 
             chains.append(chain)
             describe.append(_by_piece(chain, held))
             sound.append(superfluous(chain, chain.stationary() * data.n_observed) is None)
-            first = FIRST_GAIN * cells if best == 0 else 0.0
+            first = SELECTION.first_gain * cells if best == 0 else 0.0
             if float(describe[-1].sum()) > float(describe[best].sum()) + first:
                 best = K - 1
-            elif K - 1 - best >= (PATIENCE if fitted.alone else PATIENCE + 1):
+            elif K - 1 - best >= (SELECTION.patience if fitted.alone else SELECTION.patience + 1):
                 break
     missing_symbols = [describe[best] - one for one in describe]
     errors = [float(np.sqrt(np.square(loss - loss.mean()).sum())) for loss in missing_symbols]
     near = [
-        float(loss.sum()) <= max(SURE * error, WORTH * cells)
+        float(loss.sum()) <= max(SELECTION.sure * error, SELECTION.worth * cells)
         for loss, error in zip(missing_symbols, errors, strict=True)
     ]
     if best > 0:  # any states at all must be worth more than how both are smoothed
-        near[0] = near[0] or float(missing_symbols[0].sum()) <= FIRST_GAIN * cells
+        near[0] = near[0] or float(missing_symbols[0].sum()) <= SELECTION.first_gain * cells
     chosen = next((at for at in range(best + 1) if near[at] and sound[at]), best)
     held_out = [float(one.sum()) / cells for one in describe]
     return StatesPath(chosen + 1, held_out, [error / cells for error in errors], most, chains[chosen])
@@ -143,15 +152,16 @@ class _Walk:
     """Models of 2, 3, … states, each grown out of the one before.
 
     Where observations are few the smoothing decides more than the number, and after the few iterations that could
-    choose it first the better one does not show yet: there every strength of `STRENGTHS` walks on its own, as long as
-    it is not far behind, and the model under which what was left out is most probable stands for its number.
+    choose it first the better one does not show yet: there every strength of `SELECTION.strengths` walks on its
+    own, as long as it is not far behind, and the model under which what was left out is most probable stands for its
+    number.
     """
 
     def __init__(self, steps: ChainSteps, held: Sequences, seed: int) -> None:
         self.steps, self.held, self.seed = steps, held, seed
         self.alone = not few(steps.data)
-        self.strengths: Sequence[float] = FIRST_STRENGTHS if self.alone else STRENGTHS
-        self.before = [unigram(steps.data, held, steps.prior)[0]] * (1 if self.alone else len(STRENGTHS))
+        self.strengths: Sequence[float] = SELECTION.first_strengths if self.alone else SELECTION.strengths
+        self.before = [unigram(steps.data, held, steps.prior)[0]] * (1 if self.alone else len(SELECTION.strengths))
 
     def next(self, K: int) -> Chain:
         """The model of one state more."""
@@ -162,8 +172,10 @@ class _Walk:
         pairs = zip(self.before, self.strengths, strict=True)
         chains = [_fit(self.steps, self.held, K, before, [strength], self.seed)[0] for before, strength in pairs]
         values = [float(_by_piece(chain, self.held).sum()) for chain in chains]
-        far = max(values) - BEHIND * self.held.n_observed if K >= SETTLED else -np.inf
-        near_best = [at for at, one in enumerate(values) if one > far]
+        least = -np.inf
+        if chains[0].n_states >= SELECTION.settled:
+            least = max(values) - SELECTION.behind * self.held.n_observed
+        near_best = [at for at, value in enumerate(values) if value > least]
         self.before, self.strengths = [chains[at] for at in near_best], [self.strengths[at] for at in near_best]
         return chains[int(np.argmax(values))]
 
@@ -173,13 +185,13 @@ def superfluous(chain: Chain, shown: Floats) -> int | None:
     if chain.n_states == 1:
         return None
     least = int(shown.argmin())
-    if shown[least] < max(LEAST_SEEN, LEAST_PROPORTION * float(shown.sum())):
+    if shown[least] < max(SELECTION.least_seen, SELECTION.least_proportion * float(shown.sum())):
         return least
     parts = chain.emissions, chain.transitions
     apart = np.maximum(*(np.abs(part[:, None] - part[None]).sum(axis=2) for part in parts))
     np.fill_diagonal(apart, np.inf)
     one, other = divmod(int(apart.argmin()), chain.n_states)
-    return (one if shown[one] < shown[other] else other) if apart[one, other] < SAME else None
+    return (one if shown[one] < shown[other] else other) if apart[one, other] < SELECTION.same else None
 
 
 def last_state_gain(data: Sequences, n_states: int, *, threads: int = 1) -> tuple[float, float] | None:
@@ -205,7 +217,7 @@ def last_state_gain(data: Sequences, n_states: int, *, threads: int = 1) -> tupl
 def _rivals(steps: ChainSteps, held: Sequences, n_states: int) -> tuple[Chain, Chain]:
     """Models with one state fewer, and with all; the smaller one also gets the best of what the larger one found."""
     fewer, _ = unigram(steps.data, held, steps.prior)
-    strengths = FIRST_STRENGTHS
+    strengths = SELECTION.first_strengths
     if n_states == 2:
         return fewer, _fit(steps, held, 2, fewer, strengths)[0]
     fewer, strength = _fit(steps, held, n_states - 1, fewer, strengths)
@@ -214,7 +226,7 @@ def _rivals(steps: ChainSteps, held: Sequences, n_states: int) -> tuple[Chain, C
     candidates = [Candidate("fewer", alike, fewer)]
     candidates += [Candidate(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
     return halve(
-        candidates, rounds=ROUNDS, max_iter=MAX_ITERATIONS, tol=SELECTION_TOL, accelerate=True
+        candidates, rounds=SELECTION.rounds, max_iter=SELECTION.max_iterations, tol=SELECTION_TOL, accelerate=True
     ).refined.params, more
 
 
@@ -224,7 +236,7 @@ def _fit(
     """A model of K states: from the moments, from one state fewer with one of them split, and from random models."""
     rng = np.random.default_rng([seed, K, 3])
     if before.n_states == K - 1:
-        starts = splits(before, steps.data, SPLITS, threads=steps.threads)
+        starts = splits(before, steps.data, SELECTION.splits, threads=steps.threads)
     else:
         starts = [("grown", grown_chain(steps, K))]
     prior = steps.with_strength(strengths[0]).prior
@@ -232,11 +244,15 @@ def _fit(
         prior, _, _ = choose_smoothing(steps, starts[0][1], held, strengths)
     starts += spectral_inits(steps.data, K, rng)
     if not few(steps.data):  # where observations are few a random model with a higher likelihood fits chance
-        starts += random_inits(K, steps.prior.frequencies, RANDOM_INITS, rng)
+        starts += random_inits(K, steps.prior.frequencies, SELECTION.random_inits, rng)
     steps = replace(steps, prior=prior)
     candidates = [Candidate(name, steps, start) for name, start in starts]
-    selected = halve(candidates, rounds=ROUNDS, max_iter=MAX_ITERATIONS, tol=SELECTION_TOL, accelerate=True)
-    return selected.refined.params, max(prior.emissions, 1.0) if prior.emissions < NO_STATES else FIRST_STRENGTHS[-1]
+    selected = halve(
+        candidates, rounds=SELECTION.rounds, max_iter=SELECTION.max_iterations, tol=SELECTION_TOL, accelerate=True
+    )
+    return selected.refined.params, max(
+        prior.emissions, 1.0
+    ) if prior.emissions < NO_STATES else SELECTION.first_strengths[-1]
 
 
 def without_state(chain: Chain, state: int) -> Chain:

@@ -38,22 +38,30 @@ from latentfit.pairs.data import split_counts
 from latentfit.pairs.init import Bins, Factored, marginal_bins
 from latentfit.pairs.moments import LOPSIDED, Symmetry
 
-SEEN = 0.01
-"""A test of rank r whose p-value lies above it does not support one component more."""
-MORE = 0.001
-"""A test of rank K below it says that there are more than K components."""
-AGREE = 0.3
-"""Cosine between the halves' vectors below which all counts together still leave a third of the direction to noise: a
-half has the squared cosine 1 − 1/g with the truth, all counts 1 − 1/(2g), and halves have 1 − 1/g with one another."""
-EXPLAINED = 0.5
-"""Proportion of the dependence seen on half of the counts that a fit must explain: fits that found the structure have
-.75 to 1.2 on the simulated models, those that missed it 0 to .1."""
-FEW_PAIRS = 2.0
-"""Pairs per item below which B's ℓ₁ error (at most 2) is above .75 on every simulated model without empirical Bayes."""
-ERROR_SCALE = 1.06
-"""ℓ₁ error of B times √(N/M) for the scaled SVD on Example 1 from N/M = 5 on: Theorem 2.2's constant, measured."""
-LARGE_CONDITION = 20.0
-"""Condition of the anchor matrix (25) beyond which signs of Δ̂ do not split the items into two kinds."""
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Values at which a check reports."""
+
+    seen: float = 0.01  # a test of rank r whose p-value lies above it does not support one component more
+    more: float = 0.001  # a test of rank K below it says that there are more than K components
+    # Cosine between the halves' vectors below which all counts together still leave a third of the direction to
+    # noise: a half has the squared cosine 1 − 1/g with the truth, all counts 1 − 1/(2g), and halves have 1 − 1/g with
+    # one another.
+    agree: float = 0.3
+    # Proportion of the dependence seen on half of the counts that a fit must explain: fits that found the structure
+    # have .75 to 1.2 on the simulated models, those that missed it 0 to .1.
+    explained: float = 0.5
+    # Pairs per item below which B's ℓ₁ error (at most 2) is above .75 on every simulated model without empirical
+    # Bayes.
+    few_pairs: float = 2.0
+    # ℓ₁ error of B times √(N/M) for the scaled SVD on Example 1 from N/M = 5 on: Theorem 2.2's constant, measured.
+    error_scale: float = 1.06
+    # Condition of the anchor matrix (25) beyond which signs of Δ̂ do not split the items into two kinds.
+    large_condition: float = 20.0
+
+
+THRESHOLDS = Thresholds()
 
 
 @dataclass(frozen=True)
@@ -94,13 +102,13 @@ def examine_pairs(evidence: PairEvidence) -> Examination:
         "n_pairs": counts.n_pairs,
         "n_items": shape[0],
         "pairs_per_item": float(ratio),
-        "expected_error": float(min(ERROR_SCALE / np.sqrt(ratio), 2.0)),
+        "expected_error": float(min(THRESHOLDS.error_scale / np.sqrt(ratio), 2.0)),
         "components": evidence.n_components,
         "values": evidence.factored.values.tolist(),
     }
     _examine_paper(examiner, evidence, float(ratio))
     _examine_structure(examiner, evidence, float(ratio))
-    if ratio < FEW_PAIRS:
+    if ratio < THRESHOLDS.few_pairs:
         examiner.doubt(
             "caution",
             f"There are {ratio:.1f} pairs per item: expect about half of B's probability to lie in the wrong place; "
@@ -137,7 +145,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
     counts, number = evidence.counts, evidence.n_components
     test = evidence.test
     if test is None:
-        test = structure_test(counts, symmetric=evidence.symmetric, most=max(number + 1, 2), level=SEEN)
+        test = structure_test(counts, symmetric=evidence.symmetric, most=max(number + 1, 2), level=THRESHOLDS.seen)
     values = effective_values(evidence.factored)
     strongest, weakest = (float(values.max()), float(values.min())) if len(values) else (0.0, 0.0)
     shape = (effective_items(evidence.factored.marginal), effective_items(evidence.factored.column_marginal))
@@ -155,27 +163,29 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
         "agreement_of_halves": agreement if len(values) else None,
         "explained_structure": explained,
     }
-    if number > 1 and test.p_values[0] > SEEN:
+    if number > 1 and test.p_values[0] > THRESHOLDS.seen:
         examiner.doubt(
             "not identifiable",
             f"No structure is seen (p-value {test.p_value:.2g} of rank 1): the separation is noise. With {ratio:.1f} "
             f"pairs per item only a leading value above {least:.2f} of at most 1 shows; count more pairs.",
         )
         return
-    if number == 1 and evidence.test is not None and test.p_values[0] > SEEN:  # chosen, not asked for
+    if number == 1 and evidence.test is not None and test.p_values[0] > THRESHOLDS.seen:  # chosen, not asked for
         examiner.doubt(
             "caution",
             f"No structure found: pairs look independent (p-value {test.p_value:.2g} of rank 1), and with {ratio:.1f} "
             f"pairs per item only a leading value above {least:.2f} of at most 1 would show; count more pairs.",
         )
         return
-    if explained is not None and explained < EXPLAINED:
+    if explained is not None and explained < THRESHOLDS.explained:
         examiner.doubt(
             "caution",
             f"The fit explains {max(explained, 0.0):.0%} of the dependence that one half of the counts shows on the "
             f"other; {_other_ways(evidence)}.",
         )
-    supported = next((rank for rank, p in enumerate(test.p_values, start=1) if p > SEEN), len(test.p_values) + 1)
+    supported = next(
+        (rank for rank, p in enumerate(test.p_values, start=1) if p > THRESHOLDS.seen), len(test.p_values) + 1
+    )
     if number > 1 and supported < number:
         examiner.doubt(
             "caution",
@@ -183,7 +193,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
             f"{number} were fitted: the others are noise; use n_components={supported}.",
         )
         return
-    if len(test.p_values) >= number and test.p_values[number - 1] < MORE:
+    if len(test.p_values) >= number and test.p_values[number - 1] < THRESHOLDS.more:
         examiner.doubt(
             "caution",
             f"There is more structure than {number} component{'s' if number > 1 else ''} (p-value "
@@ -195,7 +205,7 @@ def _examine_structure(examiner: Examiner, evidence: PairEvidence, ratio: float)
             f"{number} components are all that are looked for, and each of them was seen: there may be more; set "
             "n_components to a larger number to keep more of the structure.",
         )
-    if len(values) and agreement < AGREE:
+    if len(values) and agreement < THRESHOLDS.agree:
         examiner.doubt(
             "caution",
             f"Halves of the counts agree little on the weakest component (cosine {agreement:.2f}; gain {gain:.1f} over "
@@ -219,7 +229,7 @@ def _examine_paper(examiner: Examiner, evidence: PairEvidence, ratio: float) -> 
         "bins": bin_rows(bins, delta, ratio, evidence.bin_width, evidence.tau),
         "anchor_condition": condition,
     }
-    if condition > LARGE_CONDITION:
+    if condition > THRESHOLDS.large_condition:
         examiner.doubt(
             "caution",
             f"The two kinds of items barely differ (condition {condition:.0f} of the anchor matrix, ‖Δ‖₁ {size:.3f}); "

@@ -99,12 +99,44 @@ def even_distribution(n_points: int) -> Floats:
     return np.full(n_points, 1.0 / n_points)
 
 
-MOST_SHRUNK = 2_500.0
-"""Counts above it are their own rates: their relative error is below 2 %."""
-RATE_ITERATIONS, RATE_TOL = 60, 1e-5
-"""EM of the distribution of the rates: posterior means converge long before it does."""
-ROOT_STEP = 0.25
-"""Steps of the grid in the root of the rate, where a Poisson count has the standard deviation ½ whatever its rate."""
+@dataclass(frozen=True)
+class ShrinkageSettings:
+    """Tuned constants of the empirical Bayes of rank two."""
+
+    most_shrunk: float = 2_500.0  # counts above it are their own rates: their relative error is below 2 %
+    # EM of the distribution of the rates: posterior means converge long before it does.
+    rate_iterations: int = 60
+    rate_tol: float = 1e-5
+    # Steps of the grid in the root of the rate, where a Poisson count has the standard deviation ½ whatever its rate.
+    root_step: float = 0.25
+    # Times every item is weighed anew by its partners' means: a fourth moves B by less than .01 on simulated models,
+    # and from so many pairs per item on the third by .004 at the most.
+    rounds: int = 3
+    pairs_for_fewer: float = 50.0
+    # Grid points of x in the last round and before it, and levels at which partners are tallied (linear in between).
+    points: int = 41
+    coarse: int = 21
+    levels: int = 33
+    # Proportion of the counts at either end that the interval of x, before it is stretched to its bound, may leave
+    # outside.
+    edge: float = 0.02
+    # Separations that are cut stay this far inside their interval: no pair gets the probability zero.
+    inside: float = 0.99
+    group_pseudo: float = 20.0  # items by which the distribution of a frequency level is drawn to the common one
+    # EM steps of a level's distribution from the common one: it need not be the maximum, only better than what it
+    # came from.
+    group_steps: int = 20
+    # Grid points per standard error of a group's surest item, and at most.
+    points_per_error: float = 2.0
+    most_points: int = 401
+    # Steps that settle the marginals at the most, and the change in ℓ₁ at which they rest.
+    most_half_steps: int = 200
+    least_move: float = 1e-12
+    # Largest ratio of the interval's two ends: beyond it the rarer cause has 1/400 of the counts.
+    most_uneven: float = 20.0
+
+
+SHRINKAGE = ShrinkageSettings()
 
 
 def poisson_rates(counts: Floats) -> Floats:
@@ -117,15 +149,15 @@ def poisson_rates(counts: Floats) -> Floats:
     from scipy.special import gammaln
 
     rates = counts.astype(np.float64)
-    shrunk = counts <= MOST_SHRUNK
+    shrunk = counts <= SHRINKAGE.most_shrunk
     values, place, many = np.unique(counts[shrunk], return_inverse=True, return_counts=True)
     if not len(values):
         return rates
     least = float(values[values > 0].min(initial=1.0))
-    grid = np.arange(0.2 * np.sqrt(min(least, 1.0)), np.sqrt(values[-1]) + 1.0, ROOT_STEP) ** 2
+    grid = np.arange(0.2 * np.sqrt(min(least, 1.0)), np.sqrt(values[-1]) + 1.0, SHRINKAGE.root_step) ** 2
     likelihood = values[:, None] * np.log(grid) - grid - gammaln(values + 1)[:, None]
     steps = MixingSteps(likelihood, multiplicity=many.astype(np.float64))
-    fitted = run_em(steps, even_distribution(len(grid)), max_iter=RATE_ITERATIONS, tol=RATE_TOL)
+    fitted = run_em(steps, even_distribution(len(grid)), max_iter=SHRINKAGE.rate_iterations, tol=SHRINKAGE.rate_tol)
     rates[shrunk] = steps.posterior_moments(fitted.params, grid)[0][place.reshape(-1)]
     return rates
 
@@ -153,30 +185,9 @@ def poisson_rates(counts: Floats) -> Floats:
 #           —          grid         (G,)       where x may lie
 #           —          levels       (Q,)       where the partners' means are tallied
 
-ROUNDS, PAIRS_FOR_FEWER = 3, 50.0
-"""Times every item is weighed anew by its partners' means: a fourth moves B by less than .01 on simulated models, and
-from so many pairs per item on the third by .004 at the most."""
-POINTS, COARSE, LEVELS = 41, 21, 33
-"""Grid points of x in the last round and before it, and levels at which partners are tallied (linear in between)."""
-EDGE = 0.02
-"""Proportion of the counts at either end that the interval of x, before it is stretched to its bound, may leave
-outside."""
 LEAST_PROBABILITY = 1e-3
 """Least value of 1 ± x y in a likelihood: a pair that the corner of the interval excludes costs 7 nats, not infinitely
 many, because corners are estimates."""
-INSIDE = 0.99
-"""Separations that are cut stay this far inside their interval: no pair gets the probability zero."""
-GROUP_PSEUDO = 20.0
-"""Items by which the distribution of a frequency level is drawn to the common one."""
-GROUP_STEPS = 20
-"""EM steps of a level's distribution from the common one: it need not be the maximum, only better than what it came
-from."""
-POINTS_PER_ERROR, MOST_POINTS = 2.0, 401
-"""Grid points per standard error of a group's surest item, and at most."""
-MOST_HALF_STEPS, LEAST_MOVE = 200, 1e-12
-"""Steps that settle the marginals at the most, and the change in ℓ₁ at which they rest."""
-MOST_UNEVEN = 20.0
-"""Largest ratio of the interval's two ends: beyond it the rarer cause has 1/400 of the counts."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +218,7 @@ def keep_marginals(shrunk: Shrunk) -> Shrunk:
     """
     same = shrunk.marginal is shrunk.column_marginal
     u, w = shrunk.marginal, shrunk.column_marginal
-    for _ in range(MOST_HALF_STEPS):
+    for _ in range(SHRINKAGE.most_half_steps):
         near_u = _balanced(shrunk.marginal, shrunk.sign * shrunk.lift * float(w @ shrunk.column_lift))
         near_w = (
             near_u
@@ -217,7 +228,7 @@ def keep_marginals(shrunk: Shrunk) -> Shrunk:
         moved = float(np.abs(near_u - u).sum() + np.abs(near_w - w).sum())
         u = (u + near_u) / 2
         w = u if same else (w + near_w) / 2
-        if moved < LEAST_MOVE:
+        if moved < SHRINKAGE.least_move:
             break
     return replace(shrunk, marginal=u, column_marginal=w)
 
@@ -239,8 +250,8 @@ class _Problem:
 
     @property
     def rounds_needed(self) -> int:
-        enough = self.counts.n_pairs >= PAIRS_FOR_FEWER * np.sqrt(self.counts.shape[0] * self.counts.shape[1])
-        return ROUNDS - 1 if enough else ROUNDS
+        enough = self.counts.n_pairs >= SHRINKAGE.pairs_for_fewer * np.sqrt(self.counts.shape[0] * self.counts.shape[1])
+        return SHRINKAGE.rounds - 1 if enough else SHRINKAGE.rounds
 
     def symmetric(self) -> Shrunk:
         """One side: a pair (i, j) informs about i and about j."""
@@ -294,14 +305,16 @@ class _Problem:
         return replace(side, rate=np.sqrt(self.counts.total) * marginal)
 
     def _tally(self, rows: PairRows, own: Side, partner: Side, sign: float) -> tuple[Floats, Floats]:
-        return pair_levels(rows, own, partner, levels=LEVELS, sign=sign, least=LEAST_PROBABILITY, threads=self.threads)
+        return pair_levels(
+            rows, own, partner, levels=SHRINKAGE.levels, sign=sign, least=LEAST_PROBABILITY, threads=self.threads
+        )
 
     def _weigh(
         self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, own: Side, last: bool
     ) -> tuple[Floats, Floats, EMResult[Floats, MixingStatistics]]:
         """Posterior mean and variance of every item's x: under the distribution of all, and at last under one per
         frequency."""
-        grid = np.linspace(own.low, own.high, POINTS if last else COARSE)
+        grid = np.linspace(own.low, own.high, SHRINKAGE.points if last else SHRINKAGE.coarse)
         cells = int(seen.sum())
         value = self._row_likelihood(tally, seen, partner, partner_mean, sign, grid)
         all_units = MixingSteps(value, n_cells=cells)
@@ -311,13 +324,13 @@ class _Problem:
         mean, var = np.empty(len(seen)), np.empty(len(seen))
         for group, points in _frequency_groups(seen, own):
             fine, mixing, part = grid, common.params, value[group]
-            if points > POINTS:  # few items with many counts: a grid as fine as they are sure
+            if points > SHRINKAGE.points:  # few items with many counts: a grid as fine as they are sure
                 fine = np.linspace(own.low, own.high, points)
                 mixing = np.interp(fine, grid, mixing)
                 mixing /= mixing.sum()
                 part = self._row_likelihood(tally[group], seen[group], partner, partner_mean, sign, fine)
-            steps = MixingSteps(part, prior=GROUP_PSEUDO * mixing, n_cells=int(seen[group].sum()))
-            fitted = run_em(steps, mixing, max_iter=GROUP_STEPS, tol=self.tol)
+            steps = MixingSteps(part, prior=SHRINKAGE.group_pseudo * mixing, n_cells=int(seen[group].sum()))
+            fitted = run_em(steps, mixing, max_iter=SHRINKAGE.group_steps, tol=self.tol)
             mean[group], var[group] = steps.posterior_moments(fitted.params, fine)
         return mean, var, common
 
@@ -325,7 +338,7 @@ class _Problem:
         self, tally: Floats, seen: Floats, partner: Side, partner_mean: float, sign: float, grid: Floats
     ) -> Floats:
         """Σ_j C_ij log(1 + sign · x ŷ_j) − n_i log(1 + sign · x Σρŷ) on a grid of x, (item, point)."""
-        levels = np.linspace(partner.low, partner.high, LEVELS)
+        levels = np.linspace(partner.low, partner.high, SHRINKAGE.levels)
         log_factors = np.log(np.maximum(1 + sign * np.outer(levels, grid), LEAST_PROBABILITY))
         rest = np.log(np.maximum(1 + sign * partner_mean * grid, LEAST_PROBABILITY))
         return np.asarray(tally @ log_factors - seen[:, None] * rest)
@@ -363,10 +376,13 @@ def cut_lifts(initial: ScaledSVD | Phases) -> Factored:
     masses = [mass / mass.sum() for mass in masses]
     if same:
         low, high = interval(raws[0], masses[0], even=sign < 0)
-        lift = np.clip(raws[0], INSIDE * low, INSIDE * high)
+        lift = np.clip(raws[0], SHRINKAGE.inside * low, SHRINKAGE.inside * high)
         return rank_two((masses[0], masses[0]), (lift, lift), sign or 1.0)
     ends = _two_intervals(raws, masses)
-    lifts = [np.clip(raw, INSIDE * low, INSIDE * high) for raw, (low, high) in zip(raws, ends, strict=True)]
+    lifts = [
+        np.clip(raw, SHRINKAGE.inside * low, SHRINKAGE.inside * high)
+        for raw, (low, high) in zip(raws, ends, strict=True)
+    ]
     return rank_two((masses[0], masses[1]), (lifts[0], lifts[1]), 1.0)
 
 
@@ -375,7 +391,7 @@ def interval(raw: Floats, mass: Floats, *, even: bool = False) -> tuple[float, f
     low, high = _quantiles(raw, mass)
     if even or not low < 0 < high:
         return -1.0, 1.0
-    ratio = float(np.clip(high / -low, 1 / MOST_UNEVEN, MOST_UNEVEN))
+    ratio = float(np.clip(high / -low, 1 / SHRINKAGE.most_uneven, SHRINKAGE.most_uneven))
     return -1 / np.sqrt(ratio), np.sqrt(ratio)
 
 
@@ -391,7 +407,7 @@ def _two_intervals(raws: list[Floats], masses: list[Floats]) -> list[tuple[float
 def _quantiles(raw: Floats, mass: Floats) -> tuple[float, float]:
     order = np.argsort(raw, kind="stable")
     held = np.cumsum(mass[order])
-    at = np.searchsorted(held, [EDGE * held[-1], (1 - EDGE) * held[-1]])
+    at = np.searchsorted(held, [SHRINKAGE.edge * held[-1], (1 - SHRINKAGE.edge) * held[-1]])
     return float(raw[order[at[0]]]), float(raw[order[min(at[1], len(raw) - 1)]])
 
 
@@ -415,7 +431,11 @@ def _frequency_groups(seen: Floats, own: Side) -> list[tuple[NDArray[np.intp], i
     groups = []
     for one in np.unique(level):
         surest = 1 / (np.sqrt(2.0 ** (one + 1)) * max(spread, 0.1))  # standard error of x
-        needed = int(np.clip((own.high - own.low) / (surest / POINTS_PER_ERROR), POINTS, MOST_POINTS))
+        needed = int(
+            np.clip(
+                (own.high - own.low) / (surest / SHRINKAGE.points_per_error), SHRINKAGE.points, SHRINKAGE.most_points
+            )
+        )
         groups.append((np.flatnonzero(level == one), needed))
     return groups
 

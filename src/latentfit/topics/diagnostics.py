@@ -22,6 +22,7 @@ Symbols   paper   here              meaning
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,26 +36,35 @@ from latentfit.topics.init import best_em_run, first_topics, word_spectrum
 from latentfit.topics.moments import WordPairs
 from latentfit.topics.select import STANDS_OUT, TopicNumber, direction_scores, leading, one_topic
 
-ALIKE = 0.1
-"""Two topics that share more than nine tenths of their words' probability are one."""
-APART = 0.5
-"""Distance of a topic's two half-sample fits at which its words are a different list."""
-PURE_WORD, PURE_WORDS = 0.9, 0.02
-"""A word is pure when so much of it is one topic's; a topic is anchored by so much of its probability on pure words."""
-PURE_PROPORTION, PURE_DOCUMENTS = 0.8, 3
-"""A document is pure from such a proportion on; so many pure documents anchor a topic too."""
-SMALLEST = 30.0
-"""Tokens below which a topic is empty: three for each of the ten words that its list shows."""
-TOP_WORDS, SHARED = 10, 0.5
-"""Words of a list that is shown, and the proportion of them on half of the other lists that makes lists alike: .65 to
-.85 on raw texts, below .1 without stop words, up to .4 for two simulated topics over common words."""
-EVERYWHERE, NEARLY_ALL, FEW_TOPICS = 3, 0.8, 4
-"""Words on so many of all lists, of four topics or more, that are stop words: 3 to 8 on raw docstrings and manuals, at
-most one on bbc_news, m10 and state_union with 7 and 14 topics."""
-MANY_DUPLICATES = 0.25
-"""Proportion of duplicates from which the documents say much less than their number."""
-HALF_ITERATIONS = 100
-"""EM iterations on half of the documents at most."""
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Values at which a check reports."""
+
+    alike: float = 0.1  # two topics that share more than nine tenths of their words' probability are one
+    apart: float = 0.5  # distance of a topic's two half-sample fits at which its words are a different list
+    # A word is pure when so much of it is one topic's; a topic is anchored by so much of its probability on pure
+    # words.
+    pure_word: float = 0.9
+    pure_words: float = 0.02
+    # A document is pure from such a proportion on; so many pure documents anchor a topic too.
+    pure_proportion: float = 0.8
+    pure_documents: int = 3
+    smallest: float = 30.0  # tokens below which a topic is empty: three for each of the ten words that its list shows
+    # Words of a list that is shown, and the proportion of them on half of the other lists that makes lists alike: .65
+    # to .85 on raw texts, below .1 without stop words, up to .4 for two simulated topics over common words.
+    top_words: int = 10
+    shared: float = 0.5
+    # Words on so many of all lists, of four topics or more, that are stop words: 3 to 8 on raw docstrings and
+    # manuals, at most one on bbc_news, m10 and state_union with 7 and 14 topics.
+    everywhere: int = 3
+    nearly_all: float = 0.8
+    few_topics: int = 4
+    many_duplicates: float = 0.25  # proportion of duplicates from which the documents say much less than their number
+    half_iterations: int = 100  # EM iterations on half of the documents at most
+
+
+THRESHOLDS = Thresholds()
 
 
 def examine_topics(
@@ -99,7 +109,7 @@ def examine_topics(
 def _examine_counts(examiner: Examiner, documents: Documents, distinct: Documents) -> None:
     """Duplicates of documents, and counts that are not whole."""
     duplicates = documents.n_documents - distinct.n_documents
-    if duplicates >= MANY_DUPLICATES * documents.n_documents:
+    if duplicates >= THRESHOLDS.many_duplicates * documents.n_documents:
         examiner.doubt(
             "caution",
             f"{duplicates} of the {documents.n_documents} documents duplicate others word for word, so that they say "
@@ -179,20 +189,24 @@ def _examine_lists(examiner: Examiner, documents: Documents, topics: Floats, wei
     apart = distances(topics, topics) + np.eye(len(topics))
     one, other = np.unravel_index(int(apart.argmin()), apart.shape)
     examiner.quantities["nearest_topics"] = float(apart[one, other])
-    if apart[one, other] < ALIKE:
+    if apart[one, other] < THRESHOLDS.alike:
         examiner.doubt(
             "caution",
             f"Topics {min(one, other)} and {max(one, other)} share {1 - apart[one, other]:.0%} of their words' "
             "probability: they are one; ask for fewer topics.",
         )
-    listed = top_words(topics, min(TOP_WORDS, topics.shape[1]))
+    listed = top_words(topics, min(THRESHOLDS.top_words, topics.shape[1]))
     shared = shared_top_words(listed)
     examiner.quantities["shared_top_words"] = shared
     counted = Counter(listed.reshape(-1).tolist()).most_common()
-    everywhere = sum(times >= NEARLY_ALL * len(topics) for _, times in counted) if len(topics) >= FEW_TOPICS else 0
+    everywhere = (
+        sum(times >= THRESHOLDS.nearly_all * len(topics) for _, times in counted)
+        if len(topics) >= THRESHOLDS.few_topics
+        else 0
+    )
     examiner.quantities["top_words_everywhere"] = everywhere
-    if (shared >= SHARED or everywhere >= EVERYWHERE) and listed.shape[1] == TOP_WORDS:
-        most = "most" if shared >= SHARED else "many"
+    if (shared >= THRESHOLDS.shared or everywhere >= THRESHOLDS.everywhere) and listed.shape[1] == THRESHOLDS.top_words:
+        most = "most" if shared >= THRESHOLDS.shared else "many"
         words = ", ".join(repr(str(documents.words[word])) for word, _ in counted[:3])
         examiner.doubt(
             "caution",
@@ -202,7 +216,7 @@ def _examine_lists(examiner: Examiner, documents: Documents, topics: Floats, wei
     least = int(weights.argmin())
     tokens = float(weights[least] * documents.total)
     examiner.quantities["smallest_topic_tokens"] = tokens
-    if tokens < SMALLEST:
+    if tokens < THRESHOLDS.smallest:
         examiner.doubt("caution", f"Topic {least} has only {tokens:.0f} tokens: its words are chance; ask for fewer.")
 
 
@@ -212,10 +226,10 @@ def _examine_anchors(
     """Is every vertex of the simplex held by words or documents that are (nearly) pure?"""
     joint = weights[:, None] * topics
     posterior = joint / np.maximum(joint.sum(axis=0), 1e-300)
-    words = np.where(posterior >= PURE_WORD, topics, 0.0).sum(axis=1)
-    pure = ((proportions >= PURE_PROPORTION) & (documents.lengths > 0)[:, None]).sum(axis=0)
+    words = np.where(posterior >= THRESHOLDS.pure_word, topics, 0.0).sum(axis=1)
+    pure = ((proportions >= THRESHOLDS.pure_proportion) & (documents.lengths > 0)[:, None]).sum(axis=0)
     examiner.quantities |= {"pure_word_probability": words.tolist(), "pure_documents": pure.tolist()}
-    open_ = np.flatnonzero((words < PURE_WORDS) & (pure < PURE_DOCUMENTS))
+    open_ = np.flatnonzero((words < THRESHOLDS.pure_words) & (pure < THRESHOLDS.pure_documents))
     if len(open_):
         examiner.doubt(
             "caution",
@@ -229,7 +243,7 @@ def _examine_halves(
 ) -> None:
     apart = half_sample_distances(documents, topics, prior, seed, n_jobs)
     examiner.quantities["half_sample_distances"] = apart.tolist()
-    if apart.max() > APART:
+    if apart.max() > THRESHOLDS.apart:
         worst = int(apart.argmax())
         examiner.doubt(
             "caution",
@@ -248,7 +262,9 @@ def half_sample_distances(
     for half in (documents.take(first), documents.take(~first)):
         steps = TopicSteps.of(half, TopicPrior.of(half, K, *prior), n_jobs)
         start = first_topics(word_spectrum(WordPairs.of(half), K - 1, tol=1e-6), K)
-        half_topics = best_em_run(steps, {"half": start}, max_iter=HALF_ITERATIONS, tol=1e-5).refined.params.topics.T
+        half_topics = best_em_run(
+            steps, {"half": start}, max_iter=THRESHOLDS.half_iterations, tol=1e-5
+        ).refined.params.topics.T
         apart = distances(topics, half_topics)
         total += apart[np.arange(K), match_classes(-apart)]
     return np.asarray(total / 2)

@@ -154,29 +154,40 @@ def proportions_of(documents: Documents, topics: Floats, a: Floats, n_jobs: int 
 # -----------------------------------------------------------------------------
 # Pseudo-counts of topics, chosen on documents left out, before EM begins: the objective stays one function.
 #
-# `HELD_OUT` of the documents are left out. Topics are fitted to the others from the same first topics under each number
-# of pseudo-counts per word; of every document left out half of the tokens give its proportions, the other half is
-# predicted (document completion), under the pseudo-counts per topic that predict it best. Then the pseudo-counts per
+# `PRIOR.held_out` of the documents are left out. Topics are fitted to the others from the same first topics under each
+# number of pseudo-counts per word; of every document left out half of the tokens give its proportions, the other half
+# is predicted (document completion), under the pseudo-counts per topic that predict it best. Then the pseudo-counts per
 # topic are chosen, by fits under each. All these fits run nearly to their end: topics that are stopped early are smooth
 # already, and would ask for too few pseudo-counts.
 
-OF_PROPORTIONS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
-OF_WORDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 10.0, 25.0)
-"""Pseudo-counts that are tried, from `DEFAULT` up or down: per topic of a document, per word of a topic on average."""
+
+@dataclass(frozen=True)
+class PriorSettings:
+    """Tuned constants of the choice of the pseudo-counts."""
+
+    of_proportions: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
+    # Pseudo-counts that are tried, from `DEFAULT` up or down: per topic of a document, per word of a topic on
+    # average.
+    of_words: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 10.0, 25.0)
+    held_out: float = 0.2  # proportion of the documents left out
+    # The same for pseudo-counts: the best ones per word grow with the corpus, so that much thinner ones mislead.
+    prior_tokens: int = 300_000
+    prior_iterations: int = 40  # iterations of the first fit that compares pseudo-counts, at most
+    # Values without a gain after which a direction of the grid is given up: predictions are not quite smooth in it.
+    patience: int = 2
+
+
+PRIOR = PriorSettings()
+
+
 DEFAULT = (0.1, 0.2)
 """Where too few documents can be left out."""
-HELD_OUT, FEWEST = 0.2, 50
-"""Proportion of the documents left out; below so many documents nothing is chosen."""
+FEWEST = 50
+"""Documents below which nothing is chosen."""
 MOST_TOKENS = 150_000
 """A larger corpus is thinned to about so many tokens for the choice of the number."""
-PRIOR_TOKENS = 300_000
-"""The same for pseudo-counts: the best ones per word grow with the corpus, so that much thinner ones mislead."""
 SHORT_ITERATIONS = 12
 """Iterations of fits that compare numbers of topics, or that go on under other pseudo-counts from where one ended."""
-PRIOR_ITERATIONS = 40
-"""Iterations of the first fit that compares pseudo-counts, at most."""
-PATIENCE = 2
-"""Values without a gain after which a direction of the grid is given up: predictions are not quite smooth in it."""
 
 
 @dataclass(frozen=True)
@@ -191,9 +202,9 @@ class PriorChoice:
 def left_out(documents: Documents, seed: int) -> tuple[Documents, Documents]:
     """Documents to fit and documents to predict, separated by their content."""
     order = np.argsort(documents.hashes(seed), kind="stable")
-    if documents.total > PRIOR_TOKENS:
-        order = order[: max(int(len(order) * PRIOR_TOKENS / documents.total), FEWEST)]
-    size = round(HELD_OUT * len(order))
+    if documents.total > PRIOR.prior_tokens:
+        order = order[: max(int(len(order) * PRIOR.prior_tokens / documents.total), FEWEST)]
+    size = round(PRIOR.held_out * len(order))
     return documents.take(np.sort(order[size:])), documents.take(np.sort(order[:size]))
 
 
@@ -231,15 +242,17 @@ def choose_prior(documents: Documents, topics: Floats, seed: int, n_jobs: int | 
         steps = TopicSteps.of(fitted, TopicPrior.of(fitted, n_topics, proportions, words), n_jobs)
         start = at[_nearest(at, proportions, words)] if at else first
         params = em(
-            steps, start, max_iter=SHORT_ITERATIONS if at else PRIOR_ITERATIONS, tol=1e-4, accelerate=True
+            steps, start, max_iter=SHORT_ITERATIONS if at else PRIOR.prior_iterations, tol=1e-4, accelerate=True
         ).params
         at[proportions, words] = params
         fits[proportions, words] = max(_mean(halves, params.topics, one, n_jobs) for one in predict)
         return fits[proportions, words]
 
-    near = OF_PROPORTIONS[: OF_PROPORTIONS.index(DEFAULT[0]) + 2]
-    words = best_near(OF_WORDS, DEFAULT[1], lambda words: fit(DEFAULT[0], words, near), PATIENCE)
-    proportions = best_near(OF_PROPORTIONS, DEFAULT[0], lambda proportions: fit(proportions, words, [proportions]), 1)
+    near = PRIOR.of_proportions[: PRIOR.of_proportions.index(DEFAULT[0]) + 2]
+    words = best_near(PRIOR.of_words, DEFAULT[1], lambda words: fit(DEFAULT[0], words, near), PRIOR.patience)
+    proportions = best_near(
+        PRIOR.of_proportions, DEFAULT[0], lambda proportions: fit(proportions, words, [proportions]), 1
+    )
     scores = {f"shares {proportions:g}, words {words:g}": value for (proportions, words), value in fits.items()}
     return PriorChoice(proportions, words, scores)
 

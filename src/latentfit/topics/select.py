@@ -7,9 +7,9 @@ divided by its standard error. Both halves take both parts; K − 1 is the numbe
 not stand out, if those behind it, taken together, do not stand out either: then the directions have come to an end (one
 that few documents carry does not stand out, however strong: of n alike documents the sum is √n standard errors). On
 real texts they do not end, or only because documents are few: vocabulary drifts, authors differ, and prediction goes on
-to gain a little with every topic. Then the number is a practical one: the smallest of `GRID` that has `ENOUGH` of what
+to gain a little with every topic. Then the number is a practical one: the smallest of `grid` that has `enough` of what
 the best of them gains over one topic on documents left out. It decides where directions do not end, or end at more than
-`MOST_FACTOR` times it; so it does not jump with the number of documents. Duplicates of documents are left aside, since
+`most_factor` times it; so it does not jump with the number of documents. Duplicates of documents are left aside, since
 a duplicate in both halves proves anything.
 
 A limit on the number never changes which question is asked; it only cuts the answer, and that is said. Documents are
@@ -36,23 +36,31 @@ from latentfit.topics.moments import WordPairs
 
 STANDS_OUT = 2.5
 """Standard errors above zero by which a direction must hold on the other half."""
-MOST_DIRECTIONS = 29
-"""Directions asked for: more than thirty topics are chosen by held-out words."""
-LEAST_REST = 5
-"""Directions behind the last that stands out that say whether the end is reached, where more could have been asked."""
-GRID = (1, 3, 5, 7, 10, 14, 20, 28, 40)
-"""Numbers of topics tried on held-out words."""
-ENOUGH = 0.8
-"""Proportion of the best prediction's gain over one topic that the chosen number must reach."""
-MOST_FACTOR = 2
-"""Directions that come to an end count up to so many times the practical number: topics of simulated documents stay
-below it, while few documents of a real text show two to three times as many directions as help to predict it."""
-FEWEST_DOCUMENTS = 20
-"""Half of fewer documents than this tells nothing: one topic."""
-FOLDS = 5
-"""Documents are left out a fifth at a time, each once: a number that hangs on which are left out is nobody's."""
-RESAMPLES, PLAUSIBLE = 200, 0.1
-"""Resamples of the documents left out, and the proportion of them from which a number is plausible."""
+
+
+@dataclass(frozen=True)
+class SelectionSettings:
+    """Tuned constants of the choice of the number of topics."""
+
+    most_directions: int = 29  # directions asked for: more than thirty topics are chosen by held-out words
+    # Directions behind the last that stands out that say whether the end is reached, where more could have been
+    # asked.
+    least_rest: int = 5
+    grid: tuple[int, ...] = (1, 3, 5, 7, 10, 14, 20, 28, 40)  # numbers of topics tried on held-out words
+    enough: float = 0.8  # proportion of the best prediction's gain over one topic that the chosen number must reach
+    # Directions that come to an end count up to so many times the practical number: topics of simulated documents
+    # stay below it, while few documents of a real text show two to three times as many directions as help to predict
+    # it.
+    most_factor: int = 2
+    fewest_documents: int = 20  # half of fewer documents than this tells nothing: one topic
+    # Documents are left out a fifth at a time, each once: a number that hangs on which are left out is nobody's.
+    folds: int = 5
+    # Resamples of the documents left out, and the proportion of them from which a number is plausible.
+    resamples: int = 200
+    plausible: float = 0.1
+
+
+SELECTION = SelectionSettings()
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ def leading(scores: list[float]) -> int:
 def ended(scores: list[float]) -> bool:
     """Whether the directions come to an end: what follows the last that stands out does not, taken together."""
     rest = scores[leading(scores) :]
-    enough = len(rest) >= (LEAST_REST if len(scores) == MOST_DIRECTIONS else 1)
+    enough = len(rest) >= (SELECTION.least_rest if len(scores) == SELECTION.most_directions else 1)
     return enough and bool(sum(rest) / np.sqrt(len(rest)) < STANDS_OUT)
 
 
@@ -92,7 +100,7 @@ def direction_scores(documents: Documents, most: int, seed: int) -> list[float]:
     """Standard scores of up to `most` directions; about normal where there is nothing, large where there is a topic."""
     used = documents.take(documents.lengths >= 2)
     most = min(most, documents.n_words - 2, used.n_documents // 4)
-    if used.n_documents < FEWEST_DOCUMENTS or most < 1:
+    if used.n_documents < SELECTION.fewest_documents or most < 1:
         return []
     first = used.every_other(seed)
     scores = np.zeros(most)
@@ -135,10 +143,12 @@ def choose_topics(
 
 
 def _unlimited(documents: Documents, seed: int, n_jobs: int | None) -> TopicNumber:
-    scores = direction_scores(documents, MOST_DIRECTIONS, seed)
+    scores = direction_scores(documents, SELECTION.most_directions, seed)
     number = TopicNumber(1 + leading(scores), scores)
     few = one_topic(scores) or documents.n_documents < FEWEST
-    if few or (ended(scores) and number.rank <= MOST_FACTOR * GRID[1]):  # the practical number is no less than that
+    if few or (
+        ended(scores) and number.rank <= SELECTION.most_factor * SELECTION.grid[1]
+    ):  # the practical number is no less than that
         return number
     return _by_held_out_words(documents, scores, seed, n_jobs)
 
@@ -148,12 +158,12 @@ def _by_held_out_words(documents: Documents, scores: list[float], seed: int, n_j
     best, chosen = _pick(values.sum(axis=0), grid)
     rank = 1 + leading(scores)
     # prediction may not tell any number from one topic, and the directions have refuted one
-    if best == 0 or (ended(scores) and rank <= MOST_FACTOR * grid[chosen]):
+    if best == 0 or (ended(scores) and rank <= SELECTION.most_factor * grid[chosen]):
         return TopicNumber(rank, scores)
     rng = np.random.default_rng(seed)
-    drawn = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), size=RESAMPLES) @ values
+    drawn = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), size=SELECTION.resamples) @ values
     picks = [grid[_pick(line, grid)[1]] for line in drawn]
-    plausible = tuple(number for number in grid if picks.count(number) >= PLAUSIBLE * RESAMPLES)
+    plausible = tuple(number for number in grid if picks.count(number) >= SELECTION.plausible * SELECTION.resamples)
     heldout = {number: float(value) for number, value in zip(grid, values.sum(axis=0) / max(tokens, 1.0), strict=True)}
     return TopicNumber(grid[chosen], scores, heldout, plausible)
 
@@ -161,7 +171,7 @@ def _by_held_out_words(documents: Documents, scores: list[float], seed: int, n_j
 def _pick(values: Floats, grid: list[int]) -> tuple[int, int]:
     """Places of the number that predicts best and of the first that has enough of its gain over one topic."""
     best = int(values.argmax())
-    return best, int((values >= values[0] + ENOUGH * (values[best] - values[0])).argmax())
+    return best, int((values >= values[0] + SELECTION.enough * (values[best] - values[0])).argmax())
 
 
 def _predicted(documents: Documents, seed: int, n_jobs: int | None) -> tuple[Floats, float, list[int]]:
@@ -169,11 +179,11 @@ def _predicted(documents: Documents, seed: int, n_jobs: int | None) -> tuple[Flo
     order = np.argsort(documents.hashes(seed), kind="stable")
     if documents.total > MOST_TOKENS:
         order = order[: max(int(len(order) * MOST_TOKENS / documents.total), FEWEST)]
-    fifth = np.arange(len(order)) % FOLDS
-    most = min(GRID[-1], documents.n_words - 1, int((fifth != 0).sum()) - 1)
-    grid = [number for number in GRID if number <= most]
+    fifth = np.arange(len(order)) % SELECTION.folds
+    most = min(SELECTION.grid[-1], documents.n_words - 1, int((fifth != 0).sum()) - 1)
+    grid = [number for number in SELECTION.grid if number <= most]
     folds = []
-    for fold in range(FOLDS):
+    for fold in range(SELECTION.folds):
         fitted, other = (documents.take(np.sort(order[which])) for which in (fifth != fold, fifth == fold))
         folds.append((fitted, word_spectrum(WordPairs.of(fitted), grid[-1] - 1, tol=1e-6), other.split(0.5, seed)))
     values = []

@@ -27,46 +27,60 @@ from latentfit.hmm.init import chain_by_slices, chain_by_vertices, neighbours_of
 
 Init = Literal["auto", "spectral", "random"]
 
-PIECES = 40
-"""A long sequence is cut into so many pieces, some of which are left out."""
-SHORTEST_PIECE = 20
-LEFT_OUT = 0.2
-"""Proportion of the steps that multi-start selection does not see."""
-SELECTION_STEPS = 60_000
-"""Steps that initialisations are compared on, at least."""
-MOST_TRIGRAMS = 200_000
-"""Trigrams that make the initialisation by slices: what they decide has K³ numbers, so a part of many is enough."""
-ROUNDS = (6, 10, 20)
-"""EM iterations of the rounds of successive halving."""
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Tuned constants of the search for the best model."""
+
+    pieces: int = 40  # a long sequence is cut into so many pieces, some of which are left out
+    shortest_piece: int = 20
+    left_out: float = 0.2  # proportion of the steps that multi-start selection does not see
+    selection_steps: int = 60_000  # steps that initialisations are compared on, at least
+    # Trigrams that make the initialisation by slices: what they decide has K³ numbers, so a part of many is enough.
+    most_trigrams: int = 200_000
+    rounds: tuple[int, ...] = (6, 10, 20)  # EM iterations of the rounds of successive halving
+    # Nats per observation that states must gain over none where observations are few, and sequences left out too.
+    worth: float = 0.005
+    # Nats per observation by which a choice is so much worse than the best that those beyond it need no look.
+    far: float = 0.01
+    # Random initialisations when no number is given: a few at first; if one of them wins, moments are no guide and
+    # more are drawn. Some from the beginning where symbols were seen `well_known` times each: only luck is wanting
+    # there, no data. Below `known` times each, a random model with a higher likelihood fits chance, and none is
+    # drawn.
+    few_random: int = 3
+    some_random: int = 5
+    more_random: int = 10
+    # Proportion of the states that are split at a time where a model is grown, iterations of EM after each time, and
+    # choices of the states to split: the most promising ones and the next, of which the better stays.
+    growth: float = 1 / 3
+    growth_iterations: int = 12
+    growth_tried: int = 2
+    # Steps that a model is grown on, or `scarce` per symbol where that is more: the multi-start does the rest.
+    grown_on: int = 20_000
+    # Pseudo-observations per state under which a model is grown where observations are few.
+    growth_smoothing: float = 512.0
+    # Models by slices that are tried where observations are few: their random mixtures of slices decide much there.
+    moment_draws: int = 3
+    # Nats per observation within which two initialisations are taken to have reached the same likelihood.
+    same_end: float = 1e-3
+    more_rounds: tuple[int, ...] = (12, 12, 24)
+    scarce: int = 5
+    known: int = 25
+    well_known: int = 1000
+    # Iterations of a short EM run, and of a long one.
+    short: int = 8
+    long: int = 60
+    first_smoothing: float = 1.0
+    # Pseudo-observations per state that are tried; then a few around the best.
+    strengths: tuple[float, ...] = (1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0)
+
+
+SEARCH = SearchSettings()
+
+
 SELECTION_TOL = 1e-5
-WORTH = 0.005
-"""Nats per observation that states must gain over none where observations are few, and sequences left out too."""
-FAR = 0.01
-"""Nats per observation by which a choice is so much worse than the best that those beyond it need no look."""
 FOLDS = 0
 """The hash that decides what is left out: the same for every seed, so that seeds change initialisations alone."""
-FEW_RANDOM, SOME_RANDOM, MORE_RANDOM = 3, 5, 10
-"""Random initialisations when no number is given: a few at first; if one of them wins, moments are no guide and more
-are drawn. Some from the beginning where symbols were seen `WELL_KNOWN` times each: only luck is wanting there, no data.
-Below `KNOWN` times each, a random model with a higher likelihood fits chance, and none is drawn."""
-GROWTH, GROWTH_ITERATIONS, GROWTH_TRIED = 1 / 3, 12, 2
-"""Proportion of the states that are split at a time where a model is grown, iterations of EM after each time, and
-choices of the states to split: the most promising ones and the next, of which the better stays."""
-GROWN_ON = 20_000
-"""Steps that a model is grown on, or `SCARCE` per symbol where that is more: the multi-start does the rest."""
-GROWTH_SMOOTHING = 512.0
-"""Pseudo-observations per state under which a model is grown where observations are few."""
-MOMENT_DRAWS = 3
-"""Models by slices that are tried where observations are few: their random mixtures of slices decide much there."""
-SAME_END = 1e-3
-"""Nats per observation within which two initialisations are taken to have reached the same likelihood."""
-MORE_ROUNDS = (12, 12, 24)
-SCARCE, KNOWN, WELL_KNOWN = 5, 25, 1000
-SHORT, LONG = 8, 60
-"""Iterations of a short EM run, and of a long one."""
-FIRST_SMOOTHING = 1.0
-STRENGTHS = (1.0, 8.0, 64.0, 512.0, 4096.0, 32768.0)
-"""Pseudo-observations per state that are tried; then a few around the best."""
 NO_STATES = 1e12
 """Pseudo-observations that leave no difference between states."""
 
@@ -93,10 +107,10 @@ class FittedChain:
     def n_reached(self) -> int:
         """Initialisations that were as good as the best when they were stopped."""
         best = max(self.scores.values(), default=0.0)
-        return sum(score >= best - SAME_END for score in self.scores.values())
+        return sum(score >= best - SEARCH.same_end for score in self.scores.values())
 
 
-def cut(data: Sequences, seed: int, share: float = LEFT_OUT) -> Split:
+def cut(data: Sequences, seed: int, share: float = SEARCH.left_out) -> Split:
     """Leave a proportion of the steps out, in whole pieces; which ones, their content decides."""
     begins, ends = pieces_of(data)
     order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
@@ -111,7 +125,7 @@ def cut(data: Sequences, seed: int, share: float = LEFT_OUT) -> Split:
 def pieces_of(data: Sequences) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where pieces begin and end: whole sequences, long ones cut evenly."""
     lengths = np.diff(data.offsets)
-    longest = max(-(-data.n_steps // PIECES), SHORTEST_PIECE)
+    longest = max(-(-data.n_steps // SEARCH.pieces), SEARCH.shortest_piece)
     parts = np.maximum(-(-lengths // longest), 1)
     sequence = np.repeat(np.arange(len(lengths)), parts)
     place = np.arange(len(sequence)) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -175,7 +189,7 @@ def spectral_inits(data: Sequences, n_states: int, rng: np.random.Generator) -> 
         around = neighbours_of(data, n_states)
     except NotIdentifiableError:
         return []
-    models = [("slices", chain_by_slices(first_steps(data, MOST_TRIGRAMS + 2), around, rng))]
+    models = [("slices", chain_by_slices(first_steps(data, SEARCH.most_trigrams + 2), around, rng))]
     if models[0][1] is None or not few(data):
         models.append(("vertices", chain_by_vertices(around)))
     return [(name, chain) for name, chain in models if chain is not None and _sound(chain)]
@@ -202,44 +216,47 @@ def initial_models(
         return models[:1]
     if init == "auto" and n_states > 2 and data.n_symbols > 1:
         if grown is None:
-            steps = ChainSteps(data if some is None else some, chain_prior(data, FIRST_SMOOTHING))
+            steps = ChainSteps(data if some is None else some, chain_prior(data, SEARCH.first_smoothing))
             grown = grown_chain(steps, n_states)
         models.append(("grown", grown))
     frequencies = chain_prior(data, 0.0).frequencies
-    many = min(2 * n_states, SOME_RANDOM) if well_known(data) else min(n_states, FEW_RANDOM)
+    many = min(2 * n_states, SEARCH.some_random) if well_known(data) else min(n_states, SEARCH.few_random)
     number = many if n_init is None else n_init
     return models + random_inits(n_states, frequencies, number, rng)
 
 
-def grown_chain(steps: ChainSteps, n_states: int, choices: int = GROWTH_TRIED) -> Chain:
+def grown_chain(steps: ChainSteps, n_states: int, choices: int = SEARCH.growth_tried) -> Chain:
     """A model grown out of one state: a third of the states is split at a time, a few iterations of EM in between."""
     chain = one_state(steps.data)
     while (size := chain.n_states) < n_states:
-        more = min(n_states - size, max(1, int(GROWTH * size)))
+        more = min(n_states - size, max(1, int(SEARCH.growth * size)))
         tried = splits(chain, steps.data, choices, more, threads=steps.threads)
-        ends = [em(steps, wider, max_iter=GROWTH_ITERATIONS, tol=SELECTION_TOL, accelerate=True) for _, wider in tried]
+        ends = [
+            em(steps, wider, max_iter=SEARCH.growth_iterations, tol=SELECTION_TOL, accelerate=True)
+            for _, wider in tried
+        ]
         chain = max(ends, key=lambda end: end.objective).params
     return chain
 
 
 def scarce(data: Sequences) -> bool:
     """Whether there are hardly more observations than symbols, so that next to nothing can be known."""
-    return data.n_observed < SCARCE * data.n_symbols
+    return data.n_observed < SEARCH.scarce * data.n_symbols
 
 
 def few(data: Sequences) -> bool:
     """Whether there are few observations per symbol."""
-    return data.n_observed < KNOWN * data.n_symbols
+    return data.n_observed < SEARCH.known * data.n_symbols
 
 
 def selection_steps(data: Sequences) -> int:
     """Steps that initialisations are compared on: enough to rank them, and not so few that symbols become rare."""
-    return max(SELECTION_STEPS, KNOWN * data.n_symbols)
+    return max(SEARCH.selection_steps, SEARCH.known * data.n_symbols)
 
 
 def well_known(data: Sequences) -> bool:
     """Whether there are very many observations per symbol."""
-    return data.n_observed >= WELL_KNOWN * data.n_symbols
+    return data.n_observed >= SEARCH.well_known * data.n_symbols
 
 
 def random_inits(n_states: int, frequencies: Floats, number: int, rng: np.random.Generator) -> list[tuple[str, Chain]]:
@@ -252,7 +269,7 @@ def choose_smoothing(
     start: Chain,
     held: Sequences,
     strengths: Sequence[float],
-    n_iter: int = SHORT,
+    n_iter: int = SEARCH.short,
     onward: bool = False,
 ) -> tuple[ChainPrior, EMResult[Chain, ChainSums], float]:
     """The prior under which sequences left out are most probable after a short EM run, that run, and how probable.
@@ -271,7 +288,7 @@ def choose_smoothing(
             best, worse = (prior, tried, value), 0
             continue
         worse += 1
-        if worse == 2 or best[2] - value > FAR * held.n_observed:
+        if worse == 2 or best[2] - value > SEARCH.far * held.n_observed:
             break
     assert best is not None
     return best
@@ -317,26 +334,26 @@ def fit_chain(
         by_moments = _near_moments(data, n_states, init, max_iter, tol, seed, threads, callback, grown)
         if by_moments is not None:
             return by_moments
-    prior = chain_prior(data, FIRST_SMOOTHING if auto else float(smoothing))
+    prior = chain_prior(data, SEARCH.first_smoothing if auto else float(smoothing))
     split = cut(data, FOLDS)
     learn, held = (thinned(part, selection_steps(data), FOLDS) for part in (split.learn, split.held))
-    some = thinned(learn if max_iter > 0 else data, max(GROWN_ON, SCARCE * data.n_symbols), FOLDS)
+    some = thinned(learn if max_iter > 0 else data, max(SEARCH.grown_on, SEARCH.scarce * data.n_symbols), FOLDS)
     starts = initial_models(data, n_states, init, n_init, np.random.default_rng([seed, n_states]), some, grown)
     (name, chain), held_out = starts[0], None
     scores: dict[str, float] = {}
     if max_iter > 0 and n_states > 1:
         steps = ChainSteps(learn, prior, threads)
         if auto:  # a first choice from the first initialisation; the multi-start selection runs under it
-            prior = choose_smoothing(steps, chain, held, STRENGTHS)[0]
+            prior = choose_smoothing(steps, chain, held, SEARCH.strengths)[0]
             steps = replace(steps, prior=prior)
         if len(starts) > 1:
-            rounds = MORE_ROUNDS if well_known(data) else ROUNDS
+            rounds = SEARCH.more_rounds if well_known(data) else SEARCH.rounds
             name, chain, scores = _select_init(steps, starts, rounds, max_iter, tol)
             if n_init is None and name.startswith("random") and n_states > 2 and not well_known(data):
                 rng = np.random.default_rng([seed, n_states, 1])
-                more = random_inits(n_states, prior.frequencies, MORE_RANDOM, rng)
+                more = random_inits(n_states, prior.frequencies, SEARCH.more_random, rng)
                 starts = [("first " + name, chain), *more]
-                name, chain, later = _select_init(steps, starts, MORE_ROUNDS, max_iter, tol)
+                name, chain, later = _select_init(steps, starts, SEARCH.more_rounds, max_iter, tol)
                 scores |= later
         if auto:
             near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
@@ -358,17 +375,17 @@ def _near_moments(
 
     With few observations per symbol the moments' model is often nearer the truth than the likelihood's optimum, and the
     more so the longer the EM run. Sequences left out choose between both kinds of pseudo-counts, their strength, and
-    the same symbols in every state, which wins when states gain less than `WORTH`.
+    the same symbols in every state, which wins when states gain less than `SEARCH.worth`.
     """
     split = cut(data, FOLDS)
     learn, held = (thinned(part, selection_steps(data), FOLDS) for part in (split.learn, split.held))
-    prior = chain_prior(data, FIRST_SMOOTHING)
+    prior = chain_prior(data, SEARCH.first_smoothing)
     tried: dict[str, tuple[float, ChainPrior, Chain, bool]] = {}
     first = "spectral" if scarce(data) else init  # hardly more observations than symbols: the moments alone
     for name, chain in _few_inits(learn, n_states, first, prior, seed, threads, grown):
         kinds = [(True, near_chain(prior, chain)), (False, prior)]
         for near, shaped in kinds[1:] if name == "grown" else kinds[:1] if scarce(data) else kinds:
-            strengths = STRENGTHS[: 3 if scarce(data) else 2 : -1]
+            strengths = SEARCH.strengths[: 3 if scarce(data) else 2 : -1]
             smoothed = choose_smoothing(ChainSteps(learn, shaped, threads), chain, held, strengths)
             if name not in tried or smoothed[2] > tried[name][0]:
                 tried[name] = (smoothed[2], smoothed[0], smoothed[1].params, near)
@@ -380,8 +397,8 @@ def _near_moments(
     if total > flat and not scarce(data):  # the EM run on all of the data is long: what was gained must outlast it
         around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
         steps = ChainSteps(learn, best, threads)
-        best, _, total = choose_smoothing(steps, chain, held, around, n_iter=LONG, onward=True)
-    if total < flat + WORTH * (4 if scarce(data) else 1) * held.n_observed:
+        best, _, total = choose_smoothing(steps, chain, held, around, n_iter=SEARCH.long, onward=True)
+    if total < flat + SEARCH.worth * (4 if scarce(data) else 1) * held.n_observed:
         chosen = no_states(prior)
     else:
         if init == "spectral" or near:  # the moments of all of the data; else from where the best one stood
@@ -403,11 +420,11 @@ def _few_inits(
     if init == "spectral":
         return models[:1]
     if n_states > 2:
-        for draw in range(2, MOMENT_DRAWS + 1):
+        for draw in range(2, SEARCH.moment_draws + 1):
             name = f"slices, draw {draw}"
             more = dict(spectral_inits(learn, n_states, _draw(seed, n_states, name)))
             models += [(name, chain) for kind, chain in more.items() if kind == "slices"]
-        steps = ChainSteps(learn, replace(prior, emissions=GROWTH_SMOOTHING, moves=MOVES), threads)
+        steps = ChainSteps(learn, replace(prior, emissions=SEARCH.growth_smoothing, moves=MOVES), threads)
         # Of several splits the likelihood would take the one that fits chance best: the most promising is taken.
         models.append(("grown", grown_chain(steps, n_states, 1) if grown is None else grown))
     return models
