@@ -79,7 +79,7 @@ def test_cluster_writes_everything(symptoms, tmp_path, capsys):
     assert purity.column_names[-3:] == ["certified_impurity", "suspect_pair", "suspect_columns"]
     assert purity.num_rows == 2
     path_file = pc.read_csv(out / "path.csv")
-    assert path_file.column_names == ["n_components", "log_likelihood", "step", "entropy", *CRITERIA, "speaking"]
+    assert path_file.column_names == ["n_components", "log_likelihood", "step", "entropy", *CRITERIA, "informative"]
     assert path_file["n_components"].to_pylist() == list(range(1, path_file.num_rows + 1))
     assert {p.name for p in out.iterdir()} == {
         "clusters.csv", "frequencies.csv", "model.latent", "path.csv", "purity.csv", "report.html",

@@ -107,8 +107,8 @@ def test_the_screen_can_be_turned_off_also_for_a_given_number():
     rows = np.column_stack([rows, rows[:, 0]])
     on, off = (BernoulliMixture(2, screen=screen, n_jobs=1).fit(rows) for screen in (True, False))
     assert len(on.copies_) == 1
-    assert len(on.silent_) > 0
-    assert len(off.copies_) == len(off.silent_) == 0
+    assert len(on.noninformative_) > 0
+    assert len(off.copies_) == len(off.noninformative_) == 0
     assert len(off.profiles_) == 211
     with pytest.raises(DataError, match="screen must be a bool, got 'no'; give True or False"):
         BernoulliMixture(screen="no").fit(rows)
@@ -126,12 +126,12 @@ def test_two_strong_columns_and_a_weak_one_are_no_duplicates(seed):
 
 def test_noninformative_columns_are_kept_as_such_and_not_found_again_by_equal_numbers(tmp_path):
     model = BernoulliMixture(n_jobs=1).fit(mostly_noise())
-    noninformative = model.silent_
+    noninformative = model.noninformative_
     assert len(noninformative) > 100
     model.save(tmp_path / "m.latent")
-    assert load(tmp_path / "m.latent").silent_ == noninformative
+    assert load(tmp_path / "m.latent").noninformative_ == noninformative
     model.frequencies_ = model.frequencies_ + np.array([[0.0], [1e-15]])
-    assert model.silent_ == noninformative
+    assert model.noninformative_ == noninformative
 
 
 # ------------------------------------------------------------- the ceiling

@@ -122,24 +122,24 @@ def test_the_estimator_names_its_noninformative_columns_and_keeps_them_in_its_fi
     data = wide_rows(2)
     rows = np.where(data.rows < 0, np.nan, data.rows)
     model = BernoulliMixture(3).fit(rows)
-    noninformative = [int(name) for name in model.silent_]
+    noninformative = [int(name) for name in model.noninformative_]
     assert 60 < len(noninformative) < 120
     assert model.n_parameters() == 2 + 3 * (120 - len(noninformative)) + len(noninformative)
     assert (model.frequencies_[:, noninformative] == model.frequencies_[:1, noninformative]).all()
     changed = rows.copy()
     changed[:, noninformative] = 1 - changed[:, noninformative]
     assert np.allclose(model.predict_proba(changed), model.predict_proba(rows), atol=1e-9)
-    assert any("do not (silent_)" in note for note in model.report_.notes)
+    assert any("do not (noninformative_)" in note for note in model.report_.notes)
     model.save(tmp_path / "m.latent")
-    assert load(tmp_path / "m.latent").silent_ == model.silent_
+    assert load(tmp_path / "m.latent").noninformative_ == model.noninformative_
 
 
 def test_other_rules_keep_the_fit_to_all_columns() -> None:
     rows = bernoulli_mixture(400, 60, 2, separation=40.0, informative=0.2, random_state=3).rows
     model = BernoulliMixture(select="bic").fit(rows)
     assert model.n_components_ > 1
-    assert not model.silent_
-    assert BernoulliMixture(select="statistical").fit(rows).silent_
+    assert not model.noninformative_
+    assert BernoulliMixture(select="statistical").fit(rows).noninformative_
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_a_column_that_never_varies_in_the_rows_looked_at_is_free_in_the_fit(sel
     rare[np.flatnonzero(data.clusters == 1)[:6]] = 1
     model = BernoulliMixture(select=select).fit(np.column_stack([data.rows, rare]))
     assert model.n_components_ == 2
-    assert 40 not in model.silent_
+    assert 40 not in model.noninformative_
     assert model.frequencies_[:, 40].max() > 100 * model.frequencies_[:, 40].min()
 
 
@@ -178,13 +178,13 @@ def test_a_noninformative_column_has_one_interval_and_the_others_are_as_without_
     model = BernoulliMixture(3).fit(data.rows)
     K, L = model.frequencies_.shape
     low, high = (np.asarray(model.intervals()[name]).reshape(K, L) for name in ("low", "high"))
-    noninformative = np.isin(np.arange(L), model.silent_)
+    noninformative = np.isin(np.arange(L), model.noninformative_)
     assert (low[:, noninformative] == low[:1, noninformative]).all()
     proportion = data.rows[:, noninformative].mean(axis=0)
     half = (high - low)[0, noninformative] / 2
     assert np.allclose(half, 1.96 * np.sqrt(proportion * (1 - proportion) / 200), rtol=0.1, atol=0.005)
     alone = BernoulliMixture(3).fit(data.rows[:, ~noninformative])
-    if not alone.silent_:
+    if not alone.noninformative_:
         part = np.asarray(alone.intervals()["high"]).reshape(K, -1)
         assert np.abs(part - high[:, ~noninformative]).max() < 0.05
 
@@ -195,8 +195,8 @@ def test_columns_in_another_order_are_noninformative_by_the_same_names() -> None
     names = np.array([f"q{n:03d}" for n in range(120)])
     one = BernoulliMixture(3).fit(pd.DataFrame(rows, columns=names))
     two = BernoulliMixture(3).fit(pd.DataFrame(rows[:, order], columns=names[order]))
-    assert one.silent_
-    assert set(one.silent_) == set(two.silent_)
+    assert one.noninformative_
+    assert set(one.noninformative_) == set(two.noninformative_)
 
 
 def test_a_stopped_fit_goes_on_with_the_same_noninformative_columns(tmp_path, monkeypatch) -> None:
@@ -209,8 +209,8 @@ def test_a_stopped_fit_goes_on_with_the_same_noninformative_columns(tmp_path, mo
     assert path.exists()
     again = BernoulliMixture(3, **settings).fit(rows, checkpoint=path, resume=True)
     whole = BernoulliMixture(3, **settings).fit(rows)
-    assert whole.silent_
-    assert again.silent_ == whole.silent_
+    assert whole.noninformative_
+    assert again.noninformative_ == whole.noninformative_
     assert again._mixture.table.tobytes() == whole._mixture.table.tobytes()
 
 
@@ -222,6 +222,6 @@ def test_a_stream_keeps_the_same_columns_noninformative(tmp_path) -> None:
     models = [
         BernoulliMixture(3, engine=engine).fit(latentfit.scan(tmp_path / "rows.csv")) for engine in ("memory", "stream")
     ]
-    assert models[0].silent_
-    assert models[0].silent_ == models[1].silent_
+    assert models[0].noninformative_
+    assert models[0].noninformative_ == models[1].noninformative_
     assert models[0]._mixture.table.tobytes() == models[1]._mixture.table.tobytes()

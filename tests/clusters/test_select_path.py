@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from latentfit.clusters.select import path as path_module
 from latentfit.clusters.select.near_duplicates import Screened, find_near_duplicates, pair_moments, screened_path
 from latentfit.clusters.select.path import ClusterPath, cluster_path, most_clusters
 from latentfit.clusters.select.splits import MIN_PROPORTION, split_classes, with_split, with_twin
@@ -151,7 +152,7 @@ def test_entropy_without_a_pass_is_that_of_the_posterior() -> None:
 
 
 def test_a_long_table_is_walked_on_a_sample_and_ends_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentfit.clusters.select.path.PATH_ROWS", 400)
+    monkeypatch.setattr(path_module, "SETTINGS", replace(path_module.SETTINGS, sample_rows=400))
     table = bernoulli_mixture(1_500, 20, 3, separation=30, random_state=9).coded()
     path = cluster_path(table)
     assert path.numbers.chosen["statistical"] == 3

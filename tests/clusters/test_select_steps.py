@@ -567,11 +567,11 @@ def test_a_restricted_fit_is_preferred_when_its_value_is_better():
     better = path_of([-100.0, -90.0], [None, restricted(whole + 1e-6)])
     assert better.preferred(2) is better.restricted[1]
     assert better.best(2) is mixture
-    assert better.numbers.columns["speaking"] == [0, 1]
+    assert better.numbers.columns["informative"] == [0, 1]
     worse = path_of([-100.0, -90.0], [None, restricted(whole - 1e-6)])
     assert worse.preferred(2) is None
     assert worse.best(2) is worse.at(2).mixture
-    assert worse.numbers.columns["speaking"] == [0, 3]
+    assert worse.numbers.columns["informative"] == [0, 3]
     assert worse.preferred(1) is None
 
 
@@ -607,8 +607,8 @@ def test_a_path_stops_four_past_the_best_of_every_criterion():
 def test_the_least_number_of_fits_is_one_unless_asked(monkeypatch):
     """With one look beyond the best a table without clusters ends its path at once, and goes on if asked to."""
     table = group_rows(table_of(np.random.default_rng(0).integers(2, size=(64, 4))))
-    monkeypatch.setattr(walk, "_passed", lambda whole, varying, n_rows: bool(whole))
-    monkeypatch.setattr(walk, "BEYOND", 0)
+    monkeypatch.setattr(walk, "_passed", lambda fits, varying, n_rows: bool(fits))
+    monkeypatch.setattr(walk, "SETTINGS", replace(walk.SETTINGS, beyond=0))
     assert len(cluster_path(table).fits) == 1
     assert len(cluster_path(table, least=2).fits) == 2
     assert len(cluster_path(table, least=3, most=2).fits) == 2
@@ -632,52 +632,63 @@ def test_a_path_may_be_ended_from_outside(monkeypatch):
 
 def test_a_fit_below_the_one_before_goes_on_from_that_one():
     table = group_rows(table_of(np.random.default_rng(0).integers(2, size=(40, 3))))
+
+    def rising(fits, names):
+        made = bare_search()
+        made.table, made.tol, made.n_jobs, made.all_blank = table, 1e-6, 1, None
+        made.fits, made.names = fits, names
+        return made.rising()
+
     first = refined(-80.0, 1)
-    names = ["one", "split", "merged"]
-    found = walk._rising([first, refined(-81.0, 2), refined(-80.0, 3)], names, table, 1e-6, 1)
+    found = rising([first, refined(-81.0, 2), refined(-80.0, 3)], ["one", "split", "merged"])
     assert found[0] == (first, "one")
     assert found[1][0].log_likelihood != -81.0
     assert found[1][0].params.n_classes == 2
-    assert found[1][1] == "a class twice"  # not the start of the fit that was replaced
-    used_columns = refined(-80.0, 2)
-    assert walk._rising([first, used_columns], names[:2], table, 1e-6, 1)[1] == (
-        used_columns,
-        "split",
-    )  # equal is not below
+    assert found[1][1] == "a class twice"  # not the initialisation of the fit that was replaced
+    equal = refined(-80.0, 2)
+    assert rising([first, equal], ["one", "split"])[1] == (equal, "split")  # equal is not below
 
 
-def bare_walk():
-    return object.__new__(walk._Walk)
+def bare_search():
+    return object.__new__(walk._Search)
 
 
-def test_a_path_is_walked_back_and_forth_where_there_is_news(monkeypatch):
+def test_a_path_is_walked_back_and_forth_where_a_neighbour_has_risen(monkeypatch):
     asked, rises = [], {(2, True): 1, (3, False): 1}
 
-    def challenge(self, found, names, at, back):
+    def challenge(self, at, back):
         asked.append((at, back))
         rises[at, back] = rises.get((at, back), 0) - 1
         return rises[at, back] >= 0
 
-    monkeypatch.setattr(walk._Walk, "_challenge", challenge)
-    assert bare_walk().sweep([None] * 6, [""] * 6, 4) == [2, 3]
+    def swept(n_fits, last):
+        """Places of the fits that were taken to all rows again."""
+        made = bare_search()
+        made.sample_fits, made.fits = list(range(n_fits)), [None] * n_fits
+        made.sweep(last)
+        return [at for at, fit in enumerate(made.fits) if fit is not None]
+
+    monkeypatch.setattr(walk._Search, "_on_all_rows", lambda self, fit: fit)
+    monkeypatch.setattr(walk._Search, "_challenge", challenge)
+    assert swept(6, 4) == [2, 3]
     assert asked == [(3, True), (2, True), (1, True), (3, False), (2, True)]
     asked.clear()
-    assert bare_walk().sweep([None] * 3, [""] * 3, 9) == []  # the last has no fit above it, the first none to gain
+    assert swept(3, 9) == []  # the last has no fit above it, the first none to gain
     assert asked == [(1, True)]
-    monkeypatch.setattr(walk._Walk, "_challenge", lambda self, found, names, at, back: asked.append(back) or True)
+    monkeypatch.setattr(walk._Search, "_challenge", lambda self, at, back: asked.append(back) or True)
     asked.clear()
-    bare_walk().sweep([None] * 4, [""] * 4, 3)
+    swept(4, 3)
     assert asked == [True] + [True, False] * 4 + [True]  # nine turns at the most, of which only the first asks all
 
 
 def challenged(monkeypatch, short, long, back=True):
     """What becomes of a fit at −100 when challengers reach `short` and, if they go on, `long`."""
-    made = bare_walk()
+    made = bare_search()
     made.rows, made.tol, made.n_jobs, made.near = None, 0.1, 1, 4.0
     went, resume_from = [], []
     monkeypatch.setattr(walk, "plain_steps", lambda rows, number, n_jobs: number)
-    monkeypatch.setattr(walk._Walk, "_merged", lambda self, upper: [("merged back", (upper, at)) for at in range(2)])
-    monkeypatch.setattr(walk._Walk, "_split", lambda self, lower: [("split", (lower, at)) for at in range(2)])
+    monkeypatch.setattr(walk._Search, "_merged", lambda self, upper: [("merged back", (upper, at)) for at in range(2)])
+    monkeypatch.setattr(walk._Search, "_split", lambda self, lower: [("split", (lower, at)) for at in range(2)])
 
     def em(steps, init, **rest):
         resume_from.append((steps, init[0]))
@@ -691,8 +702,8 @@ def challenged(monkeypatch, short, long, back=True):
     monkeypatch.setattr(walk, "go_on", go_on)
     found = ["below", SimpleNamespace(at=None, log_likelihood=-100.0), "above"]
     names = ["one", "old", "three"]
-    made.blank = None
-    rose = made._challenge(found, names, 1, back)
+    made.blank, made.sample_fits, made.names = None, found, names
+    rose = made._challenge(1, back)
     assert resume_from == [(2, "above" if back else "below")] * 2
     return rose, found[1].log_likelihood, names[1], went
 
@@ -706,12 +717,12 @@ def test_a_challenger_that_comes_near_is_finished_and_kept_if_it_is_better(monke
 
 
 def test_where_the_starts_of_a_number_come_from(monkeypatch):
-    made = bare_walk()
+    made = bare_search()
     made.rows = SimpleNamespace(column_offsets=np.array([0, 2, 10]))
     made.sample, made.rng = SimpleNamespace(view=None), None
     made.__dict__["_chain"] = {2: "chain"}
     monkeypatch.setattr(walk, "spectral_clusters", lambda view, number, rng: number)
-    monkeypatch.setattr(walk._Walk, "_split", lambda self, before: [("split 1", None)])
+    monkeypatch.setattr(walk._Search, "_split", lambda self, before: [("split 1", None)])
 
     def names(number):
         return [name for name, _ in made._initialisations(None, number)]

@@ -132,7 +132,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
     local_dependence_ : frame (column, with, correlation)
         Columns that depend on another inside clusters; of ten columns or more they took no part in choosing the
         number, yet they are in the model.
-    silent_ : list
+    noninformative_ : list
         Noninformative columns: as frequent in every cluster, they say nothing about a row's.
     n_unseen_ : float
         With ``truncated=True`` the rows of zeros expected beside those that were recorded; else 0.
@@ -414,9 +414,11 @@ class BernoulliMixture(ClusterMixin, TableModel):
             )
         if self.n_components is None and self._at_limit:
             notes.append(f"the path ended at its limit (max_components={decided.limit})")
-        if self.silent_:
-            informative = len(self._names) - len(self.silent_) - len(decided.copies)
-            notes.append(f"{informative} columns tell the clusters apart, {len(self.silent_)} do not (silent_)")
+        if self.noninformative_:
+            informative = len(self._names) - len(self.noninformative_) - len(decided.copies)
+            notes.append(
+                f"{informative} columns tell the clusters apart, {len(self.noninformative_)} do not (noninformative_)"
+            )
         if not decided.screened:
             notes.append("too many columns to look for near-duplicates")
         if self.truncated:
@@ -478,14 +480,14 @@ class BernoulliMixture(ClusterMixin, TableModel):
         return build_frame(columns, self._backend)
 
     @property
-    def silent_(self) -> list[str | int]:
+    def noninformative_(self) -> list[str | int]:
         """Columns that do not tell these clusters apart: each has one frequency in all of them."""
         check_is_fitted(self)
         return [self._names[n] for n in np.flatnonzero(self._noninformative)]
 
     def n_parameters(self) -> int:
         """Free parameters: weights, and a frequency per cluster of every informative column, and one of every other."""
-        return super().n_parameters() - len(self.silent_) * (self.n_components_ - 1)
+        return super().n_parameters() - len(self.noninformative_) * (self.n_components_ - 1)
 
     def _examine(self, notes: list[str]) -> Examination:
         varying = np.zeros(len(self._names), bool)
@@ -675,7 +677,7 @@ class Decided:
             "copies": plain([astuple(one) for one in self.copies]),
             "screened": self.screened,
             "start": self.init_name,
-            "silent": self.noninformative.tolist(),
+            "noninformative": self.noninformative.tolist(),
             "dependent": plain([astuple(one) for one in self.dependent]),
             "limit": self.limit,
         }
@@ -688,7 +690,7 @@ class Decided:
         copies, dependent = (_read_duplicates(state[name], len(used_columns)) for name in ("copies", "dependent"))
         return cls(
             state["number"], numbers, used_columns, copies, state["screened"], state["start"],
-            np.array(state["silent"], bool), None, dependent, state["limit"],
+            np.array(state["noninformative"], bool), None, dependent, state["limit"],
         )  # fmt: skip
 
 
@@ -701,7 +703,7 @@ def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
         "aside": np.flatnonzero(model._aside).tolist(),
         "copies": plain([astuple(one) for one in model._copies]),
         "dependent": plain([astuple(one) for one in model._dependent]),
-        "silent": np.flatnonzero(model._noninformative).tolist(),
+        "noninformative": np.flatnonzero(model._noninformative).tolist(),
         "n_unseen": float(model.n_unseen_),
         "limit": int(model._limit),
         "path": plain(model._numbers.columns),
@@ -732,8 +734,8 @@ def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str
     if {copy.column for copy in model._copies} != set(aside):
         raise ValueError("copies are not the columns set aside")
     model._dependent = _read_duplicates(metadata.get("dependent", []), len(names))  # not in 0.1.0
-    noninformative = metadata.get("silent", _tied(given, gone))  # not in 0.1.0
-    _check_places(noninformative, len(names), "silent")
+    noninformative = metadata.get("noninformative", _tied(given, gone))  # not in 0.1.0
+    _check_places(noninformative, len(names), "noninformative")
     model._noninformative = np.zeros(len(names), bool)
     model._noninformative[noninformative] = True
     if not (given[:, noninformative] == given[:1, noninformative]).all() or (model._noninformative & gone).any():

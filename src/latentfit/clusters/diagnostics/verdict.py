@@ -152,7 +152,7 @@ def _examine_screening(examiner: Examiner, screening: Screening, n_columns: int)
 def _examine_zeros(examiner: Examiner, table: Table, mixture: Mixture) -> None:
     """No row is all 0, and that such rows were never recorded explains the table better than its clusters do."""
     blank = ~(table.codes == 1).any(axis=1)
-    alone = Mixture(np.ones(1), normalise_tables(table.singles()[:, None], table.column_offsets), table.first)
+    alone = Mixture(np.ones(1), normalise_tables(table.singles()[:, None], table.column_offsets), table.column_offsets)
     expected = table.total_weight * _zero_probability(alone)
     if (table.present[blank].all(axis=1)).any() or expected <= ZEROS_EXPECTED:
         return

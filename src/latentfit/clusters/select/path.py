@@ -38,50 +38,49 @@ from latentfit.core.progress import tried
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 
-MAX_CLUSTERS = 24
-"""Where a path ends at the latest, unless asked otherwise."""
-ROWS_PER_CLUSTER = 8
-"""A table of n rows is not cut into more than n / 8 clusters."""
-BEYOND = 4
-"""Fits looked at beyond the best of every criterion: 20 instead of 4 changed no answer in 108 simulated settings."""
-STOPPERS = ("statistical", "aic3", "bic", "sabic", "icl")
-"""Criteria that must have passed their best before a path stops; AIC often never does."""
-PATH_ROWS = 20_000
-"""Rows on which a path is walked."""
-FULL_MAX_ITER = 10
-"""Passes over all rows of a longer table, from the fit to its sample."""
-SPARE_CLASSES = 6
-"""Classes above the longest path that the chain of merges starts from."""
-CHAIN_PASSES = 5
-"""EM iterations of those many classes: merging needs their outlines only."""
-N_SPLITS = 2
-"""Splits of the fit before that are tried at each K."""
-ROUNDS = (4, 8)
-"""Iterations after which the better half of the initialisations stays."""
-MAX_ITER = 300
-"""Iterations of a fit on the sample at the most."""
-BACK_MAX_ITER = 8
-"""Passes by which a challenger must have overtaken, or come near, the fit that is there."""
-NEAR_FRACTION = 0.25
-"""A challenger that is below by less than this proportion of what a cluster must gain is still worth finishing."""
-RISE = 0.1
-"""Nats by which a fit must rise for its neighbours to look at it again."""
-MAX_TURNS = 9
-"""How often the path is walked back and forth at the most; on real tables it comes to rest before."""
-N_MERGES = 2
-"""Merges of the fit above that are tried at each K on the way back."""
-MORE_DRAWS = 9
-"""Spectral starts beyond the first, divided by K: where clusters are few starts are cheap, and all that follows stands
-on them, dependent columns too."""
 
-Found = EMResult[Mixture, Sums]
+@dataclass(frozen=True)
+class PathSettings:
+    """Constants of the search for the fits with K = 1, 2, … clusters, each with its reason."""
+
+    max_clusters: int = 24  # where a path ends at the latest, unless asked otherwise
+    rows_per_cluster: int = 8  # a table of n rows is not cut into more than n / 8 clusters
+    beyond: int = 4  # fits looked at past the best of every criterion: 20 changed no answer in 108 simulated settings
+    criteria: tuple[str, ...] = (
+        "statistical",
+        "aic3",
+        "bic",
+        "sabic",
+        "icl",
+    )  # what has to be past: AIC often never is
+    sample_rows: int = 20_000  # rows on which the path is searched
+    full_max_iter: int = 10  # EM iterations over all rows of a longer table, from the fit to its sample
+    spare_classes: int = 6  # classes above the longest path that the chain of merges starts from
+    chain_iter: int = 5  # EM iterations of those many classes: merging needs their outlines only
+    n_splits: int = 2  # splits of the fit before that are candidates at each K
+    n_merges: int = 2  # merges of the fit above that are candidates at each K on the way back
+    rounds: tuple[int, ...] = (4, 8)  # EM iterations after which the better half of the candidates stays
+    max_iter: int = 300  # EM iterations of a fit to the sample
+    challenge_iter: int = 8  # EM iterations by which a challenger must have come near the fit that is there
+    near_fraction: float = 0.25  # of what a cluster must gain: a challenger below by less is still worth finishing
+    rise: float = 0.1  # nats by which a fit must rise for its neighbours to be challenged again
+    max_turns: int = 9  # how often the path is walked back and forth; real tables converge before
+    spectral_draws: int = (
+        9  # spectral initialisations beyond the first, divided by K: few clusters make them cheap, and
+    )
+    # all that follows rests on them, dependent columns too
+
+
+SETTINGS = PathSettings()
+
+Fit = EMResult[Mixture, Sums]
 
 
 @dataclass(frozen=True)
 class ClusterFit:
     """The best fit found with one number of clusters, in the order of the user's columns."""
 
-    refined: Found
+    refined: Fit
     init_name: str  # the initialisation that won
     entropy: float  # of the rows' memberships, in nats
 
@@ -102,7 +101,7 @@ class ClusterPath:
     restricted: tuple[RestrictedFit | None, ...]  # with noninformative columns, where there are any
     n_columns: int  # columns that vary: what one more cluster is penalised for
     n_rows: float  # with weights
-    limit: int = MAX_CLUSTERS  # clusters at which the path ends at the latest
+    limit: int = SETTINGS.max_clusters  # clusters at which the path ends at the latest
 
     def at(self, n_clusters: int) -> ClusterFit:
         return self.fits[n_clusters - 1]
@@ -130,7 +129,7 @@ class ClusterPath:
         numbers = _numbers([fit.refined for fit in self.fits], self.n_columns, self.n_rows, self.restricted)
         restricted = [self.preferred(number) for number in range(2, len(self.fits) + 1)]
         informative = [0, *(self.n_columns if fit is None else int(fit.informative.sum()) for fit in restricted)]
-        return PathNumbers({**numbers.columns, "speaking": informative}, numbers.chosen)
+        return PathNumbers({**numbers.columns, "informative": informative}, numbers.chosen)
 
 
 def cluster_path(
@@ -145,7 +144,7 @@ def cluster_path(
     screen_noninformative: bool = True,
     truncated: bool = False,
 ) -> ClusterPath:
-    """Fit K = 1, 2, … until every criterion is `BEYOND` past its best, at the most `most` clusters.
+    """Fit K = 1, 2, … until every criterion is well past its best, at the most `most` clusters.
 
     The path holds at least `least` fits where the rows allow it.
     `until` sees each fit that is the best so far by the statistical criterion, and may end the path there. Without
@@ -153,47 +152,31 @@ def cluster_path(
     (`clusters/em.py`).
     """
     check_binary(table)
-    sample = draw_sample(table, PATH_ROWS, seed)
-    varying = int(varying_columns(table).sum())
     last = most_clusters(table, most)
-    screen_noninformative = screen_noninformative and not truncated
-    blank, some_blank = (BlankRows.of(rows) if truncated else None for rows in (table, sample.table))
-    walk = _Walk(sample, last, tol, seed, n_jobs, varying, some_blank)
-    found: list[Found] = []  # on the sample
-    whole: list[Found] = []  # on all rows, in the user's order: what the criteria see
-    names: list[str] = []
+    search = _Search(table, draw_sample(table, SETTINGS.sample_rows, seed), last, tol, seed, n_jobs, truncated)
+    restricted: list[RestrictedFit | None] = [None]
     ended = False
     for number in tried(range(1, last + 1), "clusters"):
-        if number > min(least, last) and _passed(whole, varying, table.total_weight):
+        if number > min(least, last) and _passed(search.fits, search.n_varying, table.total_weight):
             break
-        name, refined = walk.step(found[-1] if found else None, number)
-        found.append(refined)
-        whole.append(_on_all_rows(refined, sample, table, tol, n_jobs, blank))
-        names.append(name)
-        if until is not None and _best_so_far(whole, varying, table.total_weight):
-            ended = until(whole[-1].params)
+        search.add()
+        if until is not None and _best_so_far(search.fits, search.n_varying, table.total_weight):
+            ended = until(search.fits[-1].params)
             if ended:
                 break
-    reach = max(_numbers(whole, varying, table.total_weight).chosen[name] for name in STOPPERS) + 1
-    for at in () if ended else walk.sweep(found, names, reach):  # fits beyond are no criterion's choice
-        whole[at] = _on_all_rows(found[at], sample, table, tol, n_jobs, blank)
-    restricted: list[RestrictedFit | None] = [None] if screen_noninformative and not ended else [None] * len(found)
-    while screen_noninformative and not ended and len(restricted) < last:
-        if len(restricted) == len(found):  # noninformative columns may ask for more clusters than the path has
-            if _numbers(whole, varying, table.total_weight, restricted).chosen["statistical"] + BEYOND <= len(
-                restricted
-            ):
-                break
-            name, refined = walk.step(found[-1], len(found) + 1)
-            found.append(refined)
-            whole.append(_on_all_rows(refined, sample, table, tol, n_jobs, blank))
-            names.append(name)
-        restricted.append(
-            _restricted_on_all_rows(walk.restricted.step(found[len(restricted)]), sample, table, tol, n_jobs)
-        )
-    fits = _rising(whole, names, table, tol, n_jobs, blank)
-    kept = (ClusterFit(fit, name, _entropy(fit)) for fit, name in fits)
-    return ClusterPath(tuple(kept), tuple(restricted), varying, table.total_weight, last)
+    if not ended:
+        search.sweep(max(search.numbers().chosen[name] for name in SETTINGS.criteria) + 1)  # no criterion looks beyond
+    if ended or truncated or not screen_noninformative:
+        restricted *= len(search.fits)
+    else:
+        while len(restricted) < last:
+            if len(restricted) == len(search.fits):  # noninformative columns may ask for more clusters than there are
+                if search.numbers(restricted).chosen["statistical"] + SETTINGS.beyond <= len(restricted):
+                    break
+                search.add()
+            restricted.append(search.restricted_fit(len(restricted)))
+    fits = tuple(ClusterFit(fit, name, _entropy(fit)) for fit, name in search.rising())
+    return ClusterPath(fits, tuple(restricted), search.n_varying, table.total_weight, last)
 
 
 def check_binary(table: Table) -> None:
@@ -211,52 +194,67 @@ def varying_columns(table: Table) -> NDArray[np.bool_]:
 
 
 def most_clusters(table: Table, most: int | None) -> int:
-    """Where the path ends at the latest: `most`, or `MAX_CLUSTERS` and one per `ROWS_PER_CLUSTER` rows."""
-    allowed = min(MAX_CLUSTERS, int(table.total_weight // ROWS_PER_CLUSTER)) if most is None else most
-    return max(min(allowed, table.n_rows), 1)
+    """Where the path ends at the latest: `most`, or 24 and one per eight rows."""
+    if most is None:
+        most = min(SETTINGS.max_clusters, int(table.total_weight // SETTINGS.rows_per_cluster))
+    return max(min(most, table.n_rows), 1)
 
 
-class _Walk:
-    """What all steps of one path share: the sample, its chain of merges, the limits."""
+class _Search:
+    """The fits of one path so far, to the sample and to all rows, and what all of its steps share."""
 
     def __init__(
-        self, sample: Sample, last: int, tol: float, seed: int, n_jobs: int | None, varying: int,
-        blank: BlankRows | None,
-    ) -> None:  # fmt: skip
-        self.sample, self.rows, self.last = sample, sample.table, last
-        self.tol, self.n_jobs, self.blank = tol, n_jobs, blank
-        self.near = NEAR_FRACTION * statistical_penalty(varying)
+        self, table: Table, sample: Sample, last: int, tol: float, seed: int, n_jobs: int | None, truncated: bool
+    ) -> None:
+        self.table, self.sample, self.rows, self.last = table, sample, sample.table, last
+        self.tol, self.n_jobs = tol, n_jobs
+        self.all_blank, self.blank = (BlankRows.of(rows) if truncated else None for rows in (table, sample.table))
+        self.n_varying = int(varying_columns(table).sum())
+        self.near = SETTINGS.near_fraction * statistical_penalty(self.n_varying)
         self.rng = np.random.default_rng(seed)
         self.restricted = RestrictedPath(
-            self.rows, varying_columns(self.rows), max_iter=MAX_ITER, tol=tol, n_jobs=n_jobs, rng=self.rng
+            self.rows, varying_columns(self.rows), max_iter=SETTINGS.max_iter, tol=tol, n_jobs=n_jobs, rng=self.rng
         )
+        self.sample_fits: list[Fit] = []
+        self.fits: list[Fit] = []  # to all rows, in the user's order: what the criteria see
+        self.names: list[str] = []  # the initialisation that won
 
-    def step(self, before: Found | None, number: int) -> tuple[str, Found]:
+    def add(self) -> None:
+        """The fit with one cluster more."""
+        name, fit = self.step(self.sample_fits[-1] if self.sample_fits else None, len(self.fits) + 1)
+        self.sample_fits.append(fit)
+        self.fits.append(self._on_all_rows(fit))
+        self.names.append(name)
+
+    def numbers(self, restricted: Sequence[RestrictedFit | None] = ()) -> PathNumbers:
+        return _numbers(self.fits, self.n_varying, self.table.total_weight, restricted)
+
+    def step(self, before: Fit | None, number: int) -> tuple[str, Fit]:
         """The best fit with `number` clusters, given the one with a cluster less."""
         steps = _steps(self.rows, number, self.n_jobs, self.blank)
         if before is None:  # its maximum is in one step, unless rows are missing
             alone = Mixture(np.ones(1), self.sample.view.marginals[:, None], self.rows.column_offsets)
-            passes = 2 if self.blank is None else MAX_ITER
-            return "one cluster", em(steps, alone, max_iter=passes, tol=max(self.tol, 1e-12), accelerate=passes > 2)
+            most = 2 if self.blank is None else SETTINGS.max_iter
+            return "one cluster", em(steps, alone, max_iter=most, tol=max(self.tol, 1e-12), accelerate=most > 2)
         candidates = [Candidate(name, steps, init) for name, init in self._initialisations(before, number)]
-        raced = halve(candidates, rounds=ROUNDS, max_iter=MAX_ITER, tol=self.tol, accelerate=True)
-        return raced.name, raced.refined
+        best = halve(candidates, rounds=SETTINGS.rounds, max_iter=SETTINGS.max_iter, tol=self.tol, accelerate=True)
+        return best.name, best.refined
 
-    def _initialisations(self, before: Found, number: int) -> Iterator[tuple[str, Mixture]]:
+    def _initialisations(self, before: Fit, number: int) -> Iterator[tuple[str, Mixture]]:
         yield from self._split(before)
         if number in self._chain:
             yield "merged", self._chain[number]
         if int(self.rows.column_offsets[-1]) <= MAX_CELLS:
-            for draw in range(1 + MORE_DRAWS // number):
+            for draw in range(1 + SETTINGS.spectral_draws // number):
                 yield f"spectral {draw + 1}", spectral_clusters(self.sample.view, number, self.rng)
 
     @cached_property
     def _chain(self) -> dict[int, Mixture]:
         """Initialisations for every K from one fit with many classes, merged down a pair at a time."""
         rows = self.rows if self.rows.n_rows <= MERGE_ROWS else self.rows.take(np.arange(MERGE_ROWS))
-        many = min(self.last + SPARE_CLASSES, rows.n_rows)
+        many = min(self.last + SETTINGS.spare_classes, rows.n_rows)
         steps = plain_steps(rows, many, self.n_jobs)
-        sums = em(steps, spread_rows(self.sample.view, many, self.rng), max_iter=CHAIN_PASSES, tol=0.0).sums
+        sums = em(steps, spread_rows(self.sample.view, many, self.rng), max_iter=SETTINGS.chain_iter, tol=0.0).sums
         counts, weights = sums.table + self.sample.view.marginals[:, None], sums.totals + 1.0
         chain = {}
         for number in range(min(self.last, many), 1, -1):
@@ -264,47 +262,88 @@ class _Walk:
             chain[number] = _from_counts(counts, weights, rows)
         return chain
 
-    def sweep(self, found: list[Found], names: list[str], last: int) -> list[int]:
-        """Walk back and forth among the first `last` fits, each challenged by the neighbour it comes from; what rose.
+    def sweep(self, last: int) -> None:
+        """Walk back and forth among the first `last` fits, each challenged by the neighbour it comes from.
 
-        Back, two classes of the fit above are merged; forth, a class of the fit below is split. Only what has risen is
-        news to its neighbours, so the walk comes to rest.
+        Back, two classes of the fit above are merged; forth, a class of the fit below is split. Only neighbours of a
+        fit that has risen are challenged again, so that the search ends.
         """
-        risen = set(range(len(found)))
+        n_fits = len(self.sample_fits)
+        risen = set(range(n_fits))
         ever: set[int] = set()
-        for turn in range(MAX_TURNS):
+        for turn in range(SETTINGS.max_turns):
             back = turn % 2 == 0
-            news, risen = risen, set()
-            for at in range(min(last, len(found) - 1) - 1, 0, -1) if back else range(2, min(last, len(found))):
-                if (at + 1 if back else at - 1) in news | risen and self._challenge(found, names, at, back):
+            changed, risen = risen, set()
+            for at in range(min(last, n_fits - 1) - 1, 0, -1) if back else range(2, min(last, n_fits)):
+                if (at + 1 if back else at - 1) in changed | risen and self._challenge(at, back):
                     risen.add(at)
             ever |= risen
             if not risen:
                 break
-        return sorted(ever)
+        for at in sorted(ever):
+            self.fits[at] = self._on_all_rows(self.sample_fits[at])
 
-    def _challenge(self, found: list[Found], names: list[str], at: int, back: bool) -> bool:
-        """Start the fit at `at` from its neighbour above, merged, or below, split; true when it has risen by that."""
-        steps = _steps(self.rows, at + 1, self.n_jobs, self.blank)
-        held = found[at].log_likelihood
-        inits = self._merged(found[at + 1]) if back else self._split(found[at - 1])
-        for name, init in inits:
-            tried = em(steps, init, max_iter=BACK_MAX_ITER, tol=self.tol, accelerate=True)
-            if tried.log_likelihood > found[at].log_likelihood - self.near:
-                tried = go_on(steps, tried, MAX_ITER, tol=self.tol, accelerate=True)
-            if tried.log_likelihood > found[at].log_likelihood:
-                found[at], names[at] = tried, name
-        return found[at].log_likelihood > held + RISE
+    def _challenge(self, at: int, back: bool) -> bool:
+        """Initialise the fit at `at` by its neighbour above, merged, or below, split; whether it has risen by that."""
+        steps, fits = _steps(self.rows, at + 1, self.n_jobs, self.blank), self.sample_fits
+        before = fits[at].log_likelihood
+        for name, init in self._merged(fits[at + 1]) if back else self._split(fits[at - 1]):
+            challenger = em(steps, init, max_iter=SETTINGS.challenge_iter, tol=self.tol, accelerate=True)
+            if challenger.log_likelihood > fits[at].log_likelihood - self.near:
+                challenger = go_on(steps, challenger, SETTINGS.max_iter, tol=self.tol, accelerate=True)
+            if challenger.log_likelihood > fits[at].log_likelihood:
+                fits[at], self.names[at] = challenger, name
+        return fits[at].log_likelihood > before + SETTINGS.rise
 
-    def _split(self, before: Found) -> Iterator[tuple[str, Mixture]]:
+    def _split(self, before: Fit) -> Iterator[tuple[str, Mixture]]:
         posterior, _ = posterior_of(MemoryEngine(self.rows, self.n_jobs), before.params)
-        for rank, split in enumerate(split_classes(self.rows, before.params, posterior, self.rng)[:N_SPLITS]):
+        for rank, split in enumerate(split_classes(self.rows, before.params, posterior, self.rng)[: SETTINGS.n_splits]):
             yield f"split {rank + 1}", with_split(before.params, split)
 
-    def _merged(self, upper: Found) -> Iterator[tuple[str, Mixture]]:
+    def _merged(self, upper: Fit) -> Iterator[tuple[str, Mixture]]:
         sums = upper.sums
-        for counts, weights in single_merges(sums.table + 1e-9, sums.totals + 1e-9, self.rows.column_offsets, N_MERGES):
+        for counts, weights in single_merges(
+            sums.table + 1e-9, sums.totals + 1e-9, self.rows.column_offsets, SETTINGS.n_merges
+        ):
             yield "merged back", _from_counts(counts, weights, self.rows)
+
+    def _on_all_rows(self, fit: Fit) -> Fit:
+        """A fit to the sample in the order of the user's table, and a few EM iterations over its rows if it has
+        more."""
+        given = self.sample.mixture_as_given(fit.params, self.table.column_offsets)
+        if self.sample.whole:
+            return replace(fit, params=given, sums=replace(fit.sums, table=self.sample.as_given(fit.sums.table)))
+        more = self._few_iterations(given)
+        return replace(more, n_iter=fit.n_iter + more.n_iter)
+
+    def restricted_fit(self, at: int) -> RestrictedFit | None:
+        """The same of the restricted fit beside the fit at `at`; the informative columns stay."""
+        fit = self.restricted.step(self.sample_fits[at])
+        if fit is None:
+            return None
+        given, log_likelihood = self.sample.mixture_as_given(fit.mixture, self.table.column_offsets), fit.log_likelihood
+        informative, noninformative = (
+            self.sample.as_given(np.repeat(mask, 2))[::2] for mask in (fit.informative, fit.noninformative)
+        )
+        if not self.sample.whole:
+            given, log_likelihood = fit_informative(
+                self.table, given, informative, max_iter=SETTINGS.full_max_iter, tol=self.tol, n_jobs=self.n_jobs
+            )
+        return RestrictedFit(given, log_likelihood, informative, noninformative, fit.choices)
+
+    def rising(self) -> list[tuple[Fit, str]]:
+        """The fits and their initialisations, any below its predecessor replaced by that one with a class twice."""
+        out = [(self.fits[0], self.names[0])]
+        for fit, name in zip(self.fits[1:], self.names[1:], strict=True):
+            if fit.log_likelihood < out[-1][0].log_likelihood:
+                fit, name = self._few_iterations(with_twin(out[-1][0].params)), "a class twice"
+            out.append((fit, name))
+        return out
+
+    def _few_iterations(self, init: Mixture) -> Fit:
+        """A few EM iterations over all rows."""
+        steps = _steps(self.table, init.n_classes, self.n_jobs, self.all_blank)
+        return em(steps, init, max_iter=SETTINGS.full_max_iter, tol=self.tol, accelerate=True)
 
 
 def _steps(table: Table, n_classes: int, n_jobs: int | None, blank: BlankRows | None) -> Steps[Mixture, Sums]:
@@ -313,11 +352,11 @@ def _steps(table: Table, n_classes: int, n_jobs: int | None, blank: BlankRows | 
     return plain if blank is None else TruncatedSteps(plain, blank)
 
 
-def _entropy(fit: Found) -> float:
+def _entropy(fit: Fit) -> float:
     return fit.sums.entropy if isinstance(fit.sums, TruncatedSums) else entropy_of(fit.params, fit.sums)
 
 
-def _size_penalty(fit: Found) -> float:
+def _size_penalty(fit: Fit) -> float:
     truncated = isinstance(fit.sums, TruncatedSums)
     return size_penalty(recorded_weights(fit.params) if truncated else fit.params.weights)
 
@@ -327,69 +366,23 @@ def _from_counts(counts: Floats, weights: Floats, rows: Table) -> Mixture:
 
 
 def _numbers(
-    found: Sequence[Found], n_columns: int, n_rows: float, restricted: Sequence[RestrictedFit | None] = ()
+    fits: Sequence[Fit], n_columns: int, n_rows: float, restricted: Sequence[RestrictedFit | None] = ()
 ) -> PathNumbers:
-    log_likelihood = np.array([one.log_likelihood for one in found])
-    entropy = np.array([_entropy(one) for one in found])
+    log_likelihood = np.array([one.log_likelihood for one in fits])
+    entropy = np.array([_entropy(one) for one in fits])
     value = np.array([-np.inf if one is None else one.value for one in restricted]) if restricted else None
-    sizes = np.array([_size_penalty(one) for one in found])
+    sizes = np.array([_size_penalty(one) for one in fits])
     return number_clusters(log_likelihood, entropy, n_columns, n_rows, value, sizes)
 
 
-def _best_so_far(found: list[Found], n_columns: int, n_rows: float) -> bool:
+def _best_so_far(fits: list[Fit], n_columns: int, n_rows: float) -> bool:
     """The last fit is the best by the statistical criterion."""
-    return _numbers(found, n_columns, n_rows).chosen["statistical"] == len(found)
+    return _numbers(fits, n_columns, n_rows).chosen["statistical"] == len(fits)
 
 
-def _passed(found: list[Found], n_columns: int, n_rows: float) -> bool:
-    """Every criterion has its best well behind."""
-    if not found:
+def _passed(fits: list[Fit], n_columns: int, n_rows: float) -> bool:
+    """Every criterion is well past its best."""
+    if not fits:
         return False
-    chosen = _numbers(found, n_columns, n_rows).chosen
-    return len(found) >= max(chosen[name] for name in STOPPERS) + BEYOND
-
-
-def _on_all_rows(
-    refined: Found, sample: Sample, table: Table, tol: float, n_jobs: int | None, blank: BlankRows | None
-) -> Found:
-    """A fit to the sample in the order of the user's table, and a few passes over its rows when it has more."""
-    given = sample.mixture_as_given(refined.params, table.column_offsets)
-    if sample.whole:
-        return replace(refined, params=given, sums=replace(refined.sums, table=sample.as_given(refined.sums.table)))
-    steps = _steps(table, given.n_classes, n_jobs, blank)
-    more = em(steps, given, max_iter=FULL_MAX_ITER, tol=tol, accelerate=True)
-    return replace(more, n_iter=refined.n_iter + more.n_iter)
-
-
-def _restricted_on_all_rows(
-    fit: RestrictedFit | None, sample: Sample, table: Table, tol: float, n_jobs: int | None
-) -> RestrictedFit | None:
-    """The same of a restricted fit; the informative columns stay."""
-    if fit is None:
-        return None
-    given = sample.mixture_as_given(fit.mixture, table.column_offsets)
-    informative, noninformative = (
-        sample.as_given(np.repeat(mask, 2))[::2] for mask in (fit.informative, fit.noninformative)
-    )
-    log_likelihood = fit.log_likelihood
-    if not sample.whole:
-        given, log_likelihood = fit_informative(
-            table, given, informative, max_iter=FULL_MAX_ITER, tol=tol, n_jobs=n_jobs
-        )
-    return replace(
-        fit, mixture=given, log_likelihood=log_likelihood, informative=informative, noninformative=noninformative
-    )
-
-
-def _rising(
-    fits: list[Found], names: list[str], table: Table, tol: float, n_jobs: int | None, blank: BlankRows | None = None
-) -> list[tuple[Found, str]]:
-    """The fits and their starts, any that is below its predecessor replaced by that one with a class twice."""
-    out = [(fits[0], names[0])]
-    for fit, name in zip(fits[1:], names[1:], strict=True):
-        if fit.log_likelihood < out[-1][0].log_likelihood:
-            steps = _steps(table, fit.params.n_classes, n_jobs, blank)
-            fit = em(steps, with_twin(out[-1][0].params), max_iter=FULL_MAX_ITER, tol=tol, accelerate=True)
-            name = "a class twice"
-        out.append((fit, name))
-    return out
+    chosen = _numbers(fits, n_columns, n_rows).chosen
+    return len(fits) >= max(chosen[name] for name in SETTINGS.criteria) + SETTINGS.beyond
