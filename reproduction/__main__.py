@@ -39,27 +39,27 @@ def reproduce(key: str, repeats: int | None, quick: bool, out: str, seed: int, q
     chosen = keys_of(key)
     if not chosen:
         raise click.UsageError(f"there is no table or figure {key!r}; {nearest(key, words(), 'the keys are')}")
-    talk, folder = Terminal(quiet), Path(out)
+    console, folder = Terminal(quiet), Path(out)
     data = table.find_data()
-    run = table.Run(repeats, quick, seed, data, talk.say, table.Progress(folder / "progress.jsonl"))
+    run = table.Run(repeats, quick, seed, data, console.say, table.Progress(folder / "progress.jsonl"))
     outcomes: dict[str, table.Outcome] = {}
     figures, written = table.figure_names(chosen), [folder / "results.csv"]
     missing: list[str] = []
     for at, name in enumerate(chosen):
         begin = time.perf_counter()
-        with talk.counting(f"{name} ({at + 1} of {len(chosen)})"):
+        with console.counting(f"{name} ({at + 1} of {len(chosen)})"):
             outcomes[name] = run.outcome(name, KEYS[name])
         click.echo(table.render(name, outcomes[name]) + "\n")
-        talk.say(f"{name}: {time.perf_counter() - begin:.1f} s")
+        console.say(f"{name}: {time.perf_counter() - begin:.1f} s")
         table.write_rows(outcomes, folder)  # after every key: an interrupted run leaves what it has
         if (curves := outcomes[name].curves) is not None:
             files, lacking = table.write_curves(curves, folder / figures[name])
             written, missing = written + files, missing + lacking
     if any(table.lacked(outcome.rows) for outcome in outcomes.values()):
-        talk.say(f"some rows lack data; it is looked for in {data or 'the folder that LATENTFIT_DATA names'}")
+        console.say(f"some rows lack data; it is looked for in {data or 'the folder that LATENTFIT_DATA names'}")
     for sentence in missing:
-        talk.say(sentence)
-    talk.say("wrote " + ", ".join(map(str, written)))
+        console.say(sentence)
+    console.say("wrote " + ", ".join(map(str, written)))
     return 0
 
 

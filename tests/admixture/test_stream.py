@@ -214,7 +214,7 @@ def test_bad_files_get_one_sentence_and_nothing_stays(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
     X = panel(60, 300)
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoint_module.KeptFile, "done", lambda self: None)
+    monkeypatch.setattr(checkpoint_module.CheckpointFile, "done", lambda self: None)
     settings = {"refine": True, "max_iter": 14, "tol": 0}
     Admixture(2, **settings).fit(X, checkpoint=tmp_path / "kept.latent")
     with pytest.raises(DataError, match="a fit of other data"):

@@ -694,12 +694,12 @@ def challenged(monkeypatch, short, long, back=True):
         resume_from.append((steps, init[0]))
         return SimpleNamespace(at=init[1], log_likelihood=short[init[1]])
 
-    def go_on(steps, tried, max_iter, **rest):
+    def continue_em(steps, tried, max_iter, **rest):
         went.append(tried.at)
         return SimpleNamespace(at=tried.at, log_likelihood=long[tried.at])
 
     monkeypatch.setattr(walk, "em", em)
-    monkeypatch.setattr(walk, "go_on", go_on)
+    monkeypatch.setattr(walk, "continue_em", continue_em)
     found = ["below", SimpleNamespace(at=None, log_likelihood=-100.0), "above"]
     names = ["one", "old", "three"]
     made.blank, made.sample_fits, made.names = None, found, names

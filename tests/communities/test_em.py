@@ -22,7 +22,7 @@ from latentfit.communities.em import (
 )
 from latentfit.communities.select import DegreeTest, examine_degrees
 from latentfit.core.em import EMResult
-from latentfit.core.multistart import Raced
+from latentfit.core.multistart import Selected
 
 
 def chosen_blocks(monkeypatch, strengths, nodes=100, informative=None):
@@ -164,7 +164,9 @@ def selection_of_blocks(monkeypatch, objectives, used, *, winner="a", rounds=blo
         return EMResult(name, sums[name], objectives[name], objectives[name], 1, True, [])
 
     monkeypatch.setattr(
-        block_fits, "halve", lambda candidates, **rest: Raced(winner, None, climbed(winner), {"rounds": rest["rounds"]})
+        block_fits,
+        "successive_halving",
+        lambda candidates, **rest: Selected(winner, None, climbed(winner), {"rounds": rest["rounds"]}),
     )
     monkeypatch.setattr(block_fits, "em", lambda steps, start, **rest: climbed(start))
     steps = SimpleNamespace(begin=lambda labels, n_blocks: labels)
@@ -196,7 +198,7 @@ def test_blocks_by_their_size():
     posterior = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.1, 0.4, 0.5]])
     pairs = np.arange(9.0).reshape(3, 3)
     params = Blocks(np.array([0.1, 0.3, 0.6]), pairs + 10, posterior, posterior)
-    selected = Raced(
+    selected = Selected(
         "a", None, EMResult(params, Propagated(posterior, posterior, pairs, 0.0, 0.0), 0, 0, 1, True, []), {}
     )
     blocks, sums = heaviest_first(selected)  # 0, 1 and 2 nodes

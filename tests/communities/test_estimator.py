@@ -16,7 +16,7 @@ from latentfit.communities.select import examine_degrees
 from latentfit.core.em import EMResult, em
 from latentfit.core.errors import DataError, ModelFileError, NotIdentifiableError
 from latentfit.core.model_file import read_model, write_model
-from latentfit.core.multistart import Raced
+from latentfit.core.multistart import Selected
 from latentfit.simulate import block_graph
 from reproduction.pairs_communities import overlap
 
@@ -334,7 +334,7 @@ def test_blocks_come_in_the_order_of_their_nodes():
         Blocks(np.array([0.6, 0.4]), np.eye(2), np.zeros((0, 2)), posterior), sums, 0.0, 0.0, 0, True, []
     )
     assert posterior.sum(axis=0).argmax() == 0
-    params, ordered = heaviest_first(Raced("x", None, refined, {}))
+    params, ordered = heaviest_first(Selected("x", None, refined, {}))
     assert np.bincount(ordered.posterior.argmax(axis=1)).tolist() == [5, 4]
     assert params.prior.tolist() == [0.4, 0.6]
 

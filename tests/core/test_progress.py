@@ -19,7 +19,7 @@ from latentfit import (
     TopicModel,
 )
 from latentfit.cli.progress_bar import Bars, amount, clock, speed, times
-from latentfit.core.progress import MOST_FORETOLD, Stage, counted, passes_left, stage, tried, watched_by
+from latentfit.core.progress import MOST_FORETOLD, Stage, candidate_numbers, counted, passes_left, stage, watched_by
 from latentfit.labels.select import simulate_plan
 from latentfit.simulate import crowd
 
@@ -78,7 +78,7 @@ def test_topics_and_replays_tell_their_stages():
 def test_a_walk_that_is_left_early_is_closed():
     heard = Heard()
     with watched_by(heard), stage("outer"):
-        for number in tried([1, 2, 3], "things"):
+        for number in candidate_numbers([1, 2, 3], "things"):
             if number == 2:
                 break
         assert heard.open == 1

@@ -274,7 +274,7 @@ def test_a_stopped_fit_of_incomplete_rows_resumes_with_the_same_bits(tmp_path, m
     import latentfit.factors.estimator.binary_factors as module
 
     monkeypatch.setattr(module, "COMPARED_ITERATIONS", 1)
-    monkeypatch.setattr("latentfit.core.checkpoint.KeptFile.due", True)
+    monkeypatch.setattr("latentfit.core.checkpoint.CheckpointFile.due", True)
     X = without(binary_factors(400, m=6, d=3, sigma=0.5, random_state=2).X, 0.2)
     whole = BinaryFactors(3, tol=1e-12).fit(X)
     original, calls = module.refine_observed, []
@@ -285,7 +285,7 @@ def test_a_stopped_fit_of_incomplete_rows_resumes_with_the_same_bits(tmp_path, m
             if len(calls) == 5:
                 raise KeyboardInterrupt
 
-        return original(*args, callback=stop if kwargs.get("keep") else callback, **kwargs)
+        return original(*args, callback=stop if kwargs.get("on_iteration") else callback, **kwargs)
 
     monkeypatch.setattr(module, "refine_observed", stopped)
     with pytest.raises(KeyboardInterrupt):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from latentfit.core.em import EMResult
-from latentfit.core.multistart import Raced
+from latentfit.core.multistart import Selected
 from latentfit.core.tensor import init as switch_start
 from latentfit.core.tensor.eigenpairs import Eigenpairs
 from latentfit.core.tensor.init import complete, estimate_noise, pick
@@ -509,11 +509,11 @@ def race(monkeypatch, *, sigma2=1.0, noise_free=False, exclusive=False, picks=3,
     monkeypatch.setattr(switch_race, "jittered_picks", lambda start, rng: [np.eye(2) * 0.6] * picks)
     heard = []
 
-    def halve(entrants, *, rounds, max_iter, tol, accelerate):
+    def successive_halving(entrants, *, rounds, max_iter, tol, accelerate):
         heard.append((len(entrants), max_iter == sum(rounds)))
-        return Raced(winner, None, EMResult(entrants[1].start, None, 0.0, 0.0, 0, True, []), {})
+        return Selected(winner, None, EMResult(entrants[1].start, None, 0.0, 0.0, 0, True, []), {})
 
-    monkeypatch.setattr(switch_race, "halve", halve)
+    monkeypatch.setattr(switch_race, "successive_halving", successive_halving)
     rows = switch_start._hashed(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30, dtype=np.uint64))
     params, note = selected_params(rows, start, np.random.default_rng(0))
     assert bool(heard) == (note is not None)

@@ -163,7 +163,7 @@ def test_a_resumed_fit_gives_the_same_bits_as_an_uninterrupted_one(tmp_path, mon
 @pytest.mark.filterwarnings("ignore")
 def test_another_fit_s_checkpoint_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoint_module.KeptFile, "done", lambda self: None)
+    monkeypatch.setattr(checkpoint_module.CheckpointFile, "done", lambda self: None)
     X, path = binary_factors(500, m=6, d=2, sigma=0.5, random_state=1).X, tmp_path / "kept.latent"
     BinaryFactors(2, max_iter=5, tol=0).fit(X, checkpoint=path)
     with pytest.raises(DataError, match="a fit of other settings"):

@@ -10,7 +10,7 @@ import pytest
 from latentfit.core.em import EMResult, em
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels.hmm import ChainSums
-from latentfit.core.multistart import Raced
+from latentfit.core.multistart import Selected
 from latentfit.hmm import select as choose_states
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.em import fit as chain_fit
@@ -425,11 +425,11 @@ def test_more_random_initialisations_are_drawn_when_one_of_the_first_wins(monkey
 def test_successive_halving_has_the_iterations_of_its_rounds_and_no_finer_tolerance(monkeypatch):
     heard = []
 
-    def halve(candidates, *, rounds, max_iter, tol, accelerate):
+    def successive_halving(candidates, *, rounds, max_iter, tol, accelerate):
         heard.append((max_iter, tol))
-        return Raced("x", None, EMResult(candidates[0].start, None, 0.0, 0.0, 0, True, []), {"x": 1.0})
+        return Selected("x", None, EMResult(candidates[0].start, None, 0.0, 0.0, 0, True, []), {"x": 1.0})
 
-    monkeypatch.setattr(chain_fit, "halve", halve)
+    monkeypatch.setattr(chain_fit, "successive_halving", successive_halving)
     data = drawn(30)
     steps = ChainSteps(data, chain_prior(data, 1.0))
     chain_fit._select_init(steps, [("x", CHAIN)], (2, 3), 100, 1e-9)

@@ -292,7 +292,7 @@ def test_a_stopped_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, st
 def test_another_fit_s_checkpoint_is_refused(files, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
     monkeypatch.setattr(checkpoints, "SPARING", 0.0)
-    monkeypatch.setattr(checkpoints.KeptFile, "done", lambda self: None)
+    monkeypatch.setattr(checkpoints.CheckpointFile, "done", lambda self: None)
     rows, path = read_columns(files / "whole.csv"), tmp_path / "kept.latent"
     DawidSkene(tol=0.0, max_iter=3).fit(rows, checkpoint=path)
     with pytest.raises(DataError, match="a fit of other settings"):

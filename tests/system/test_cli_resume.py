@@ -29,11 +29,11 @@ import time
 import latentfit.core.checkpoint as checkpoint, latentfit.tables.estimator.latent_class as latent_class
 checkpoint.EVERY = checkpoint.SPARING = 0.0
 latent_class.SAMPLE_ROWS = 2_000  # so that the climb over all rows is left to do
-write = checkpoint.KeptFile.write
+write = checkpoint.CheckpointFile.write
 def writing(self, *what):
     write(self, *what)
     time.sleep(0.2)  # a pass over a long table takes its time
-checkpoint.KeptFile.write = writing
+checkpoint.CheckpointFile.write = writing
 from latentfit.cli.main import run
 run()
 """
@@ -124,7 +124,7 @@ def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
     rng = np.random.default_rng(3)
     X = rng.integers(0, 3, (2_000, 14))  # no two rows are equal
     path = tmp_path / "kept.latent"
-    monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
+    monkeypatch.setattr(module.CheckpointFile, "done", lambda self: None)
     LatentClass(3, max_iter=20, tol=0).fit(X, checkpoint=path)
     assert path.exists()
     with pytest.raises(DataError, match="a fit of other settings"):
@@ -142,7 +142,7 @@ def test_another_fit_s_checkpoint_is_refused(monkeypatch, tmp_path):
 
 def test_labels_swapped_between_tasks_are_other_data(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
+    monkeypatch.setattr(module.CheckpointFile, "done", lambda self: None)
     rng = np.random.default_rng(5)
     votes = rng.integers(0, 3, (300, 5)).astype(float)
     path = tmp_path / "kept.latent"
@@ -202,7 +202,7 @@ def test_clusters_go_on_too(monkeypatch, tmp_path):
 
 def test_a_fitted_model_as_the_start_is_kept_too(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "EVERY", 0.0)
-    monkeypatch.setattr(module.KeptFile, "done", lambda self: None)
+    monkeypatch.setattr(module.CheckpointFile, "done", lambda self: None)
     rng = np.random.default_rng(6)
     X = rng.integers(0, 3, (2_000, 8))
     path, old = tmp_path / "kept.latent", LatentClass(2, max_iter=2, tol=0).fit(X[:500])

@@ -18,12 +18,12 @@ from latentfit.simulate import binary_factors
 KILLED = """
 import os, signal
 import latentfit.core.checkpoint as kept
-kept.EVERY, write = 0.0, kept.KeptFile.write
+kept.EVERY, write = 0.0, kept.CheckpointFile.write
 def writing(self, arrays, metadata):
     write(self, arrays, metadata)
     if metadata["n_iter"] > 2:
         os.kill(os.getpid(), signal.SIGKILL)
-kept.KeptFile.write, kept.SPARING = writing, 0.0
+kept.CheckpointFile.write, kept.SPARING = writing, 0.0
 from latentfit.cli.main import run
 run()
 """

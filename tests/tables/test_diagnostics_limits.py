@@ -499,7 +499,9 @@ def test_the_ratio_is_twice_the_gain_and_never_below_zero(monkeypatch):
         climbed = SimpleNamespace(params=m, log_likelihood=few)
         monkeypatch.setattr(bootstrap, "_run_em", lambda *args, c=climbed: c)
         best = SimpleNamespace(refined=SimpleNamespace(log_likelihood=many, params="many"))
-        monkeypatch.setattr(bootstrap, "halve", lambda candidates, b=best, s=inits, **kwargs: s.extend(candidates) or b)
+        monkeypatch.setattr(
+            bootstrap, "successive_halving", lambda candidates, b=best, s=inits, **kwargs: s.extend(candidates) or b
+        )
         found = bootstrap._ratio(table_of(drawn(20).codes[:, :3]), m, 0.0, 1, np.random.default_rng(0))
         assert found == (ratio, "many")
         assert [candidate.start.n_classes for candidate in inits] == [

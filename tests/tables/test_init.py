@@ -14,7 +14,7 @@ from latentfit.core.mixture.em import table_steps
 from latentfit.core.mixture.init import draw_sample, moment_inits, naive_spa, pair_frequencies, random_init, spa_init
 from latentfit.core.mixture.merge_init import merge_down, merged_inits
 from latentfit.core.mixture.spa import factor_spa, naive_split, pair_log_likelihood
-from latentfit.core.multistart import Candidate, halve
+from latentfit.core.multistart import Candidate, successive_halving
 from latentfit.core.table.input import read_table
 
 
@@ -93,7 +93,9 @@ def test_going_on_is_climbing_at_once() -> None:
     table = read_table(made(3))
     steps = table_steps(table, 3, 1.0, 1)
     init = random_init(table, 3, np.random.default_rng(0))
-    cut = halve([Candidate("one", steps, init)], rounds=(4, 4), max_iter=40, tol=0.0, accelerate=True).refined
+    cut = successive_halving(
+        [Candidate("one", steps, init)], rounds=(4, 4), max_iter=40, tol=0.0, accelerate=True
+    ).refined
     whole = em(steps, init, max_iter=40, tol=0.0, accelerate=True)
     assert cut.n_iter == whole.n_iter == 40
     assert cut.path == whole.path
@@ -106,7 +108,7 @@ def test_halving_keeps_an_initialisation_as_good_as_its_best_member() -> None:
     rng = np.random.default_rng(0)
     inits = [*moment_inits(sample, 3, rng), *merged_inits(sample, 3, rng, 1)]
     candidates = [Candidate(name, steps, init) for name, init in inits]
-    kept = halve(candidates, rounds=(4, 4, 8), max_iter=500, tol=1e-7, accelerate=True)
+    kept = successive_halving(candidates, rounds=(4, 4, 8), max_iter=500, tol=1e-7, accelerate=True)
     assert set(kept.scores) == {candidate.name for candidate in candidates}
     best = max(em(steps, e.start, max_iter=500, tol=1e-7, accelerate=True).objective for e in candidates)
     assert (best - kept.refined.objective) / table.total_weight < 0.01

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from latentfit.core.em import EMResult
-from latentfit.core.multistart import Raced
+from latentfit.core.multistart import Selected
 from latentfit.core.sampling import scramble
 from latentfit.topics import em as topic_prior
 from latentfit.topics import init
@@ -147,11 +147,11 @@ def test_an_initialisation_has_a_thousandth_of_the_prior_mixed_in_and_ten_steps_
 def test_successive_halving_has_as_many_rounds_as_halvings(monkeypatch, starts, rounds):
     heard = []
 
-    def halve(candidates, *, rounds, **rest):
+    def successive_halving(candidates, *, rounds, **rest):
         heard.append((len(candidates), tuple(rounds), rest["accelerate"]))
-        return Raced("", None, None, {})
+        return Selected("", None, None, {})
 
-    monkeypatch.setattr(init, "halve", halve)
+    monkeypatch.setattr(init, "successive_halving", successive_halving)
     steps = TopicSteps.of(documents_of(COUNTS), TopicPrior(np.full(2, 0.1), np.ones(4)), 1)
     best_em_run(steps, {str(n): TOPICS for n in range(starts)}, max_iter=3, tol=0.1)
     assert heard == [(starts, init.ROUNDS[:rounds], True)]

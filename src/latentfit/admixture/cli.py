@@ -16,15 +16,15 @@ from latentfit.cli.options import (
     Reading,
     are_streamed,
     at_most,
+    checkpoint_settings,
     engine_of,
     engine_options,
-    keeping,
     max_iter_option,
+    note_unused_cache,
     output_options,
     settings,
     strict_option,
     table_options,
-    tell_no_cache,
 )
 from latentfit.cli.results import Results, conclude, summarise
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from latentfit.admixture.data.genotypes import Genotypes
     from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes
     from latentfit.admixture.estimator import Admixture
-    from latentfit.cli.predict import Asked
+    from latentfit.cli.predict import PredictRequest
 
 ID_NAMES = ("sample", "iid", "individual", "person", "id", "name")
 """Names of a column that names the people, when --id does not."""
@@ -82,7 +82,7 @@ def admixture(
     from latentfit.admixture.estimator import Admixture
     from latentfit.core.estimator import model_state
 
-    console, checkpointing = Terminal(quiet), keeping(checkpoint, resume)
+    console, checkpointing = Terminal(quiet), checkpoint_settings(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = Admixture(
         populations, init=init, refine=REFINE[refine], min_maf=min_maf,  # type: ignore[arg-type]
@@ -93,10 +93,10 @@ def admixture(
         model._check_settings()
     genotypes: AnyGenotypes
     if streamed:
-        with console.counting("coding", "people") as progress, console.heeding_warnings():
+        with console.counting("coding", "people") as progress, console.warnings_as_notes():
             genotypes = _store(files, id_, cache, threads, progress, reading, console, autosomes=not all_chromosomes)
     else:
-        tell_no_cache(cache, console)
+        note_unused_cache(cache, console)
         with console.doing("reading"):
             genotypes = read_genotype_file(files[0], id_, threads, reading, console, autosomes=not all_chromosomes)
     with console.doing("fitting"):
@@ -127,15 +127,17 @@ def admixture(
     return conclude(summary, facts, results, json_=json_, strict=strict, show=display, page=page)
 
 
-def predict_ancestry(model: Admixture, asked: Asked) -> int:
+def predict_ancestry(model: Admixture, request: PredictRequest) -> int:
     """Proportions of new people under the populations of a model."""
-    with asked.talk.doing("reading"):
+    with request.console.doing("reading"):
         # which SNPs count the model knows
-        genotypes = read_genotype_file(asked.data_file, asked.columns.get("id"), reading=asked.reading, autosomes=False)
-    with asked.talk.doing("projecting"):
+        genotypes = read_genotype_file(
+            request.data_file, request.columns.get("id"), reading=request.reading, autosomes=False
+        )
+    with request.console.doing("projecting"):
         proportions, errors = model._project(genotypes)
-    asked.results.table("ancestry", _long(genotypes.samples, proportions, errors), main=True)
-    return asked.conclude(len(proportions), number_of(len(proportions), "people"))
+    request.results.table("ancestry", _long(genotypes.samples, proportions, errors), main=True)
+    return request.conclude(len(proportions), number_of(len(proportions), "people"))
 
 
 def _long(samples: Any, proportions: Any, errors: Any) -> dict[str, Any]:
@@ -174,7 +176,7 @@ def _store(
         _no_id(id_, files[0])
         return store_bed(Path(files[0]).with_suffix(".bed"), cache, threads or 1, autosomes=autosomes)
     _no_variant_calls(files)
-    people = scan(files, cache=cache, told=progress, **reading.rules(id_))
+    people = scan(files, cache=cache, callback=progress, **reading.rules(id_))
     names = people.first_names()
     return store_scan(people, find_column(names, "people", ID_NAMES, id_) or reading.row_names(names, None, console))
 

@@ -36,7 +36,7 @@ from latentfit.admixture.init.als import (
 from latentfit.core.em import SolverState, Step, em, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import Calls
-from latentfit.core.multistart import Candidate, halve
+from latentfit.core.multistart import Candidate, successive_halving
 from latentfit.core.simplex import simplex_least_squares
 
 FREQUENCY_FLOOR = 1e-7
@@ -239,24 +239,24 @@ def fit_ancestry(
     init: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
     callback: Callable[[Step], None] | None = None,
     resume_from: AncestrySolverState | None = None,
-    keep: Callable[[AncestrySolverState], None] | None = None,
+    on_iteration: Callable[[AncestrySolverState], None] | None = None,
 ) -> AncestryFit:
     """Fit K populations; `init` makes another initialisation than the alternation's, and is then the only one.
 
-    Without `far` all initialisations are drawn. `keep` is called with the solver state of the last EM run after every
-    iteration; `resume_from` is such a state to continue from.
+    Without `far` all initialisations are drawn. `on_iteration` is called with the solver state of the last EM run after
+    every iteration; `resume_from` is such a state to continue from.
     """
     calls = over_calls(calls)
     if resume_from is not None:
-        on_iteration = (
+        with_name = (
             None
-            if keep is None
-            else lambda at: keep(AncestrySolverState(resume_from.init_name, resume_from.spectrum, at))
+            if on_iteration is None
+            else lambda at: on_iteration(AncestrySolverState(resume_from.init_name, resume_from.spectrum, at))
         )
         steps = AncestrySteps(calls)
         found = em(
             steps, resume_from.resume_from.params, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
-            resume_from=resume_from.resume_from, keep=on_iteration,
+            resume_from=resume_from.resume_from, on_iteration=with_name,
         )  # fmt: skip
         outcome = (found.path, found.n_iter, found.converged, resume_from.init_name)
         return _settled(calls, found.params, resume_from.spectrum, False, *outcome)
@@ -276,9 +276,12 @@ def fit_ancestry(
         return _settled(calls, begin, space.spectrum, True, path, 0, True, next(iter(initialisations)))
     steps = AncestrySteps(calls)
     candidates = [Candidate(name, steps, initial) for name, initial in initialisations.items()]
-    on_winner = None if keep is None else lambda name, at: keep(AncestrySolverState(name, space.spectrum, at))
-    selected = halve(
-        candidates, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback, keep=on_winner
+    on_winner = (
+        None if on_iteration is None else lambda name, at: on_iteration(AncestrySolverState(name, space.spectrum, at))
+    )
+    selected = successive_halving(
+        candidates, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
+        on_iteration=on_winner,
     )  # fmt: skip
     found = selected.refined
     return _settled(

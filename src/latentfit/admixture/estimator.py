@@ -38,7 +38,7 @@ from latentfit.admixture.em import (
 from latentfit.admixture.init.als import Subspace, unfilled_spectrum
 from latentfit.admixture.init.tensor import factor_admixture_tensor
 from latentfit.admixture.select import NumberPath, choose_populations
-from latentfit.core.checkpoint import KeptFile
+from latentfit.core.checkpoint import CheckpointFile
 from latentfit.core.em import SolverState
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.core.estimator import LatentModel
@@ -259,7 +259,7 @@ class Admixture(TransformerMixin, LatentModel):
             likelihood=self._likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
             init=("tensor eigenpairs", tensor_init) if self.init == "tensor" and number > 1 else None,
             callback=self._progress("likelihood"), resume_from=None if saved is None else saved.place,
-            keep=None if kept is None else kept.keeping(number, self._path),
+            on_iteration=None if kept is None else kept.writer(number, self._path),
         )  # fmt: skip
 
     def _keep(self, genotypes: AnyGenotypes, snps: SnpPasses, order: NDArray[np.intp], fit: AncestryFit) -> None:
@@ -541,17 +541,17 @@ class SavedAncestry:
     path: NumberPath | None
 
 
-class AncestryCheckpoint(KeptFile):
+class AncestryCheckpoint(CheckpointFile):
     """The file of one fit of ancestry."""
 
     @property
     def saved(self) -> SavedAncestry | None:
         return None if self.file is None else _saved(self.file)
 
-    def keeping(self, number: int, path: NumberPath | None) -> Callable[[AncestrySolverState], None]:
+    def writer(self, number: int, path: NumberPath | None) -> Callable[[AncestrySolverState], None]:
         """Callback after every iteration of EM."""
 
-        def keep(place: AncestrySolverState) -> None:
+        def write(place: AncestrySolverState) -> None:
             if not self.due:
                 return
             params = place.resume_from.params
@@ -566,7 +566,7 @@ class AncestryCheckpoint(KeptFile):
                 arrays, {"n_iter": place.resume_from.n_iter, "start": place.init_name, "number": number, "cv": cv}
             )
 
-        return keep
+        return write
 
 
 def genotypes_key(genotypes: AnyGenotypes) -> str:

@@ -30,7 +30,7 @@ def page_of(fitted: Admixture, context: Context) -> Page:
         report,
         context,
         title=f"Ancestry of {len(proportions):,} people from {number} population{'s' if number > 1 else ''}",
-        door="ancestry",
+        family="ancestry",
         figures=_figures(fitted, proportions),
         picture=_bars(fitted, proportions, names),
         sections=[

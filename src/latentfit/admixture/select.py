@@ -26,7 +26,7 @@ from latentfit.admixture.em import Ancestry, fit_ancestry
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import MISSING, Calls
-from latentfit.core.progress import tried
+from latentfit.core.progress import candidate_numbers
 
 FOLDS = 5
 """A fifth of the calls is masked at a time."""
@@ -80,7 +80,7 @@ def choose_populations(
     before: list[Floats] = []
     numbers, errors, gains, gain_errors = [], [], [0.0], [0.0]
     chosen, best, waited = 1, np.inf, 0
-    for K in tried(range(1, most + 1), "populations"):
+    for K in candidate_numbers(range(1, most + 1), "populations"):
         losses = [_losses(fold, K, likelihood, tol, seed) for fold in folds]
         error = float(np.mean([loss.mean() for loss in losses]))
         numbers.append(K)

@@ -69,7 +69,7 @@ class Terminal:
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
         """While something long runs, a line with its progress, on terminals only; warnings become notes."""
-        with self.counting(what), self.heeding_warnings():
+        with self.counting(what), self.warnings_as_notes():
             yield
 
     @contextmanager
@@ -83,7 +83,7 @@ class Terminal:
             yield open_.enter_context(stage(what, total, unit)).at
 
     @contextmanager
-    def heeding_warnings(self) -> Iterator[None]:
+    def warnings_as_notes(self) -> Iterator[None]:
         """Warnings become one line of console output each instead of a line of source code."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

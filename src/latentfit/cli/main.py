@@ -141,7 +141,7 @@ def main(arguments: list[str], command: click.Command | None = None, prog_name: 
 
 
 def _fail(code: int, sentence: str) -> int:
-    with suppress(OSError):  # of a full disk that the talk goes to
+    with suppress(OSError):  # of a full disk that stderr goes to
         print(f"latentfit: {sentence}", file=sys.stderr)
     return code
 

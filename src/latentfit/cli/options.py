@@ -181,7 +181,7 @@ def settings() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def keeping(checkpoint: str | None, resume: bool) -> dict[str, Any]:
+def checkpoint_settings(checkpoint: str | None, resume: bool) -> dict[str, Any]:
     """What `fit` is told of checkpoints."""
     if resume and not checkpoint:
         raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
@@ -228,10 +228,12 @@ def _in_memory(path: str) -> int:
     return TEXT_IN_MEMORY * size
 
 
-def tell_no_cache(cache: str | None, talk: Terminal) -> None:
+def note_unused_cache(cache: str | None, console: Terminal) -> None:
     """What is read whole is coded in memory, and nothing of it is kept."""
     if cache is not None:
-        talk.say("note: --cache is not used, since the file is read whole; give --engine stream to keep its coded rows")
+        console.say(
+            "note: --cache is not used, since the file is read whole; give --engine stream to keep its coded rows"
+        )
 
 
 def engine_of(engine: str, streamed: bool) -> str:
@@ -323,18 +325,18 @@ class Reading:
         return rules | {"names": tuple(dict.fromkeys(known))}
 
     @property
-    def beside(self) -> Reading:
+    def of_other_file(self) -> Reading:
         """The same for a file beside the data, whose columns are its own: answers, workers, references."""
         return replace(self, columns=None, drop=())
 
-    def row_names(self, names: list[str], id_: str | None, talk: Terminal | None) -> str | None:
+    def row_names(self, names: list[str], id_: str | None, console: Terminal | None) -> str | None:
         """The column that names the rows: the one that was named, or a first one that another program wrote along."""
         first = names[0] if names else "-"
         if id_ is not None or first.lower() not in ROW_NAMES or len(names) < 2 or first in (self.columns or ()):
             return id_
-        if talk is not None:
+        if console is not None:
             called = "has no name and" if not first else f"is called {first!r} and"
-            talk.say(
+            console.say(
                 f"note: the first column {called} is taken for the names of the rows; give --id COLUMN if another "
                 "column names them"
             )

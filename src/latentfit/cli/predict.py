@@ -30,7 +30,7 @@ COLUMNS = ("LatentClass", "LatentClassImputer")
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictRequest:
     """What to predict from, and where the answer goes."""
 
     data_file: str
@@ -46,8 +46,8 @@ class Asked:
     begin: float
 
     @property
-    def talk(self) -> Terminal:
-        return self.results.talk
+    def console(self) -> Terminal:
+        return self.results.console
 
     def conclude(self, n_rows: int, facts: str, **more: Any) -> int:
         """How every prediction ends."""
@@ -79,8 +79,8 @@ def predict(
     from latentfit.core.errors import DataError
     from latentfit.labels.cli import tell_control
 
-    talk, begin = Terminal(quiet), time.perf_counter()
-    with talk.doing("reading"):
+    console, begin = Terminal(quiet), time.perf_counter()
+    with console.doing("reading"):
         model = load(model_file)
     kind = type(model).__name__
     row = ESTIMATORS[kind]
@@ -89,8 +89,10 @@ def predict(
     if target is not None and kind not in COLUMNS:
         raise DataError(f"{model_file} holds a {kind}, which predicts {row.predicts}; leave --target out")
     columns = columns_of_model(kind, model_file, roles)
-    tell_control(control, data_file, talk)
-    results = Results(out, format_, talk)
-    asked = Asked(data_file, model, model_file, target, columns, control, reading, results, json_, strict, begin)
-    code: int = function_at(row.predictor)(model, asked)
+    tell_control(control, data_file, console)
+    results = Results(out, format_, console)
+    request = PredictRequest(
+        data_file, model, model_file, target, columns, control, reading, results, json_, strict, begin
+    )
+    code: int = function_at(row.predictor)(model, request)
     return code

@@ -58,15 +58,15 @@ def report(
     from latentfit.report.assemble import doors_page_of as page_of
     from latentfit.report.render import render
 
-    talk = Terminal(quiet)
+    console = Terminal(quiet)
     data: dict[str, Any] = {}
-    tell_control(control, data_file, talk)
-    with talk.doing("reading"):
+    tell_control(control, data_file, console)
+    with console.doing("reading"):
         model = load(model_file)
         summary = told_beside(Path(model_file), model)
         columns = columns_of_model(type(model).__name__, model_file, roles)
         if data_file is not None:
-            data = read_input(model, data_file, columns, control, talk, reading)
+            data = read_input(model, data_file, columns, control, console, reading)
             summary["files"] = {**summary.get("files", {}), **file_hashes([data_file])}
         page = page_of(model, context_of(summary, data))
     code = int(strict and page.verdict != "trusted")
@@ -76,7 +76,7 @@ def report(
     folder = Path(model_file).parent if out is None else Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     write_report(folder / "report.html", page)
-    talk.say(f"verdict: {page.verdict}; wrote {folder / 'report.html'}")
+    console.say(f"verdict: {page.verdict}; wrote {folder / 'report.html'}")
     return code
 
 
@@ -93,11 +93,11 @@ def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
 
 
 def read_input(
-    model: LatentModel, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: LatentModel, path: str, columns: dict[str, str], control: str | None, console: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data as the model's own command reads them: `input`, and for tables the rows' `ids`."""
     reader = ESTIMATORS[type(model).__name__].reader
     if reader is None:
         raise DataError(f"the page of a {type(model).__name__} uses no data; leave {path} out")
-    data: dict[str, Any] = function_at(reader)(model, path, columns, control, talk, reading)
+    data: dict[str, Any] = function_at(reader)(model, path, columns, control, console, reading)
     return data

@@ -29,8 +29,8 @@ NUMBERS = ("n_components_", "n_classes_", "n_populations_", "n_topics_")
 class Results:
     """Files of a command: written under a temporary name and renamed, or printed when the folder is ``-``."""
 
-    def __init__(self, out: str, format_: str, talk: Terminal, *, no_report: bool = False) -> None:
-        self.talk = talk
+    def __init__(self, out: str, format_: str, console: Terminal, *, no_report: bool = False) -> None:
+        self.console = console
         self.folder = None if out == "-" else Path(out)
         self.format: FileFormat = format_  # type: ignore[assignment]
         self.reports = not no_report
@@ -58,7 +58,7 @@ class Results:
                 write_batches(iter(tables), "-", format=self.format)
             return
         path = self.path(f"{stem}.{self.format}")
-        with self.talk.doing(path.name):
+        with self.console.doing(path.name):
             write_batches(iter(tables), path, format=self.format)
 
     def model(self, name: str, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
@@ -152,24 +152,24 @@ def conclude(
     show: Callable[[], None] | None = None, page: Callable[[], None] | None = None,
 ) -> int:  # fmt: skip
     """How every command ends: summary.json, `page`, one screen (facts, notes, verdict, `show`, files), exit code."""
-    talk = results.talk
+    console = results.console
     results.summary(summary, json_)
     if page is not None:
-        with talk.doing("writing the report"):
+        with console.doing("writing the report"):
             page()
     seconds = sum(summary.get("seconds", {}).values())
-    talk.say(facts + (f"; {seconds:.2f} s" if seconds else ""))
+    console.say(facts + (f"; {seconds:.2f} s" if seconds else ""))
     for note in summary.get("notes", ()):
-        talk.say(f"note: {note}")
+        console.say(f"note: {note}")
     if "verdict" in summary:
-        talk.say(f"verdict: {summary['verdict']}")
+        console.say(f"verdict: {summary['verdict']}")
     for reason in summary.get("reasons", ()):
-        talk.say(f"  - {reason}")
-    if show is not None and not talk.quiet:
+        console.say(f"  - {reason}")
+    if show is not None and not console.quiet:
         show()
     if results.folder is not None:
         names = [os.path.relpath(path, results.folder) for path in results.written]
-        talk.say(f"wrote {', '.join(names)} into {results.folder}")
+        console.say(f"wrote {', '.join(names)} into {results.folder}")
     return int(strict and summary.get("verdict", "trusted") != "trusted")
 
 

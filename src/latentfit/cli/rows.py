@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from latentfit import BernoulliMixture, LatentClass, LatentClassClassifier
 from latentfit.cli.console import Terminal, number_of
-from latentfit.cli.options import AS_IT_IS, Reading, are_streamed, tell_no_cache
+from latentfit.cli.options import AS_IT_IS, Reading, are_streamed, note_unused_cache
 from latentfit.cli.results import Results
 from latentfit.core.errors import DataError
 from latentfit.core.frames import build_frame, find_column
@@ -26,7 +26,7 @@ from latentfit.io.text_lines import is_text
 
 if TYPE_CHECKING:
     from latentfit.cli.console import Terminal
-    from latentfit.cli.predict import Asked
+    from latentfit.cli.predict import PredictRequest
     from latentfit.core.estimator import LatentModel
     from latentfit.core.mixture.model import TableModel
     from latentfit.factors.estimator.binary_factors import BinaryFactors
@@ -47,11 +47,11 @@ class Rows:
 
 
 def read_rows(
-    path: str, id_: str | None, weights: str | None = None, reading: Reading = AS_IT_IS, talk: Terminal | None = None
+    path: str, id_: str | None, weights: str | None = None, reading: Reading = AS_IT_IS, console: Terminal | None = None
 ) -> Rows:
     """A table file, its ids and weights taken apart."""
     whole = read_columns(path, **reading.rules(id_, weights))
-    rows = named_rows(whole, reading.row_names(whole.column_names, id_, talk), weights)
+    rows = named_rows(whole, reading.row_names(whole.column_names, id_, console), weights)
     return rows if weights is None else replace(rows, weight=read_weights(rows.all[weights], weights))
 
 
@@ -112,22 +112,22 @@ def under_table(model: TableRows, whole: Any, target: str | None = None) -> Any:
 
 
 def read_table_input(
-    model: TableRows, path: str, columns: dict[str, str], control: str | None, talk: Terminal, reading: Reading
+    model: TableRows, path: str, columns: dict[str, str], control: str | None, console: Terminal, reading: Reading
 ) -> dict[str, Any]:
     """The data of a file for the report of a saved model."""
-    rows = read_rows(path, columns.get("id"), reading=reading, talk=talk)
+    rows = read_rows(path, columns.get("id"), reading=reading, console=console)
     return {"input": under_table(model, rows.all), "ids": rows.ids}
 
 
-def predict_rows(model: TableRows, asked: Asked) -> int:
+def predict_rows(model: TableRows, request: PredictRequest) -> int:
     """The class or label of every row, or the most probable value of one column given the others."""
-    target, talk = asked.target, asked.talk
+    target, console = request.target, request.console
     if isinstance(model, LatentClass) and target is not None:
         model.joint_.index(target)
-    with talk.doing("reading"):
-        rows = read_rows(asked.data_file, asked.columns.get("id"), reading=asked.reading, talk=talk)
+    with console.doing("reading"):
+        rows = read_rows(request.data_file, request.columns.get("id"), reading=request.reading, console=console)
     names = getattr(model, "classes_", None)  # hidden classes have numbers for names
-    with talk.doing("predicting"):
+    with console.doing("predicting"):
         data = under_table(model, rows.all, target)
         if isinstance(model, LatentClass) and target is not None:
             values, chance = model.predict_column(data, target)
@@ -135,9 +135,9 @@ def predict_rows(model: TableRows, asked: Asked) -> int:
             beliefs = model.predict_proba(data)
             best, chance = beliefs.argmax(axis=1), beliefs.max(axis=1)
             values = best if names is None else names[best]
-    asked.results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
+    request.results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
     what = target or ("their class" if names is None else "their label")
-    return asked.conclude(data.num_rows, f"{number_of(data.num_rows, 'rows')}: {what} predicted", target=target)
+    return request.conclude(data.num_rows, f"{number_of(data.num_rows, 'rows')}: {what} predicted", target=target)
 
 
 # -----------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def predict_rows(model: TableRows, asked: Asked) -> int:
 
 @contextmanager
 def counted_files(
-    files: tuple[str, ...], engine: str, memory: int | None, talk: Terminal, reading: Reading,
+    files: tuple[str, ...], engine: str, memory: int | None, console: Terminal, reading: Reading,
     aliases: Mapping[str, Sequence[str]], lines: bool | None = None, also: Iterable[str] = (),
 ) -> Iterator[Scan | Any]:  # fmt: skip
     """What the files hold: the columns of a table that fits memory, else a scan with a bar; text is always scanned.
@@ -156,12 +156,12 @@ def counted_files(
     """
     text = lines or (lines is None and is_text(files[0]))
     if not text and not are_streamed(files, engine, memory):
-        with talk.doing("reading"):
+        with console.doing("reading"):
             yield read_columns(files[0], **reading.rules(*also, aliases=aliases))
         return
     found = scan(files, lines=lines, **reading.rules(*also))
-    with talk.counting("counting", "rows", found.rows_about()) as told, talk.heeding_warnings():
-        yield replace(found, told=told)
+    with console.counting("counting", "rows", found.rows_about()) as callback, console.warnings_as_notes():
+        yield replace(found, callback=callback)
 
 
 # -----------------------------------------------------------------------------
@@ -187,30 +187,32 @@ class RowFiles:
 
 def fit_rows(
     model: TableModel | BinaryFactors, files: RowFiles, stem: str, answer: Answer, results: Results,
-    keeping: dict[str, Any], *, in_blocks: bool = False,
+    checkpointing: dict[str, Any], *, in_blocks: bool = False,
 ) -> Rows | None:  # fmt: skip
     """Fit the rows and write what `answer` says of each of them; the rows, or None where they were too long for memory.
 
     Answers of long files are made in blocks of one size where their last bits could depend on their neighbours.
     """
-    talk = results.talk
+    console = results.console
     if files.streamed:
-        with talk.heeding_warnings():
+        with console.warnings_as_notes():
             whole = scan(files.paths, **files.reading.rules(files.id_, files.weights))
             names = whole.first_names()
-        files = replace(files, id_=files.reading.row_names(names, files.id_, talk))
+        files = replace(files, id_=files.reading.row_names(names, files.id_, console))
         columns = data_columns(names, files.id_, files.weights)
         weight: dict[str, Any] = {} if files.weights is None else {"sample_weight": files.weights}
-        with talk.counting("coding", "rows", whole.rows_about()) as told, talk.heeding_warnings():
-            model.fit(replace(whole, columns=tuple(columns), cache=files.cache, told=told), **weight, **keeping)
+        with console.counting("coding", "rows", whole.rows_about()) as callback, console.warnings_as_notes():
+            model.fit(
+                replace(whole, columns=tuple(columns), cache=files.cache, callback=callback), **weight, **checkpointing
+            )
         results.batches(stem, _answers(whole, files, answer, results, f"writing {stem}", in_blocks), main=True)
         return None
-    tell_no_cache(files.cache, talk)
-    with talk.doing("reading"):
-        rows = read_rows(files.paths[0], files.id_, files.weights, files.reading, talk)
-    with talk.doing("fitting"):
+    note_unused_cache(files.cache, console)
+    with console.doing("reading"):
+        rows = read_rows(files.paths[0], files.id_, files.weights, files.reading, console)
+    with console.doing("fitting"):
         weight = {} if rows.weight is None else {"sample_weight": rows.weight}
-        model.fit(rows.data, **weight, **keeping)
+        model.fit(rows.data, **weight, **checkpointing)
         found = answer(rows.data)
     results.table(stem, named_answers(rows, found), main=True)
     return rows
@@ -223,11 +225,11 @@ def _answers(
     behind = 0
     as_text = (in_blocks or results.format == "parquet") and _ids_differ(whole, files.id_)
     batches = (_with_text(one, files.id_) for one in whole.batches()) if as_text else whole.batches()
-    with results.talk.counting(what, "rows", whole.rows_about()) as tell:
+    with results.console.counting(what, "rows", whole.rows_about()) as report:
         for batch in _blocks(batches) if in_blocks else (pa.Table.from_batches([one]) for one in batches):
             rows = named_rows(batch, files.id_, files.weights, first=behind + 1)
             behind += batch.num_rows
-            tell(behind)
+            report(behind)
             yield build_frame(named_answers(rows, answer(rows.data)), "pyarrow")
 
 

@@ -29,8 +29,8 @@ def sample(
     from latentfit.cli.rows import table_model
     from latentfit.core.registry import load
 
-    talk, begin = Terminal(quiet), time.perf_counter()
-    with talk.doing("drawing"):
+    console, begin = Terminal(quiet), time.perf_counter()
+    with console.doing("drawing"):
         model = load(model_file)
         if isinstance(model, CategoricalHMM):
             symbols, states = model.sample(number, random_state=seed)
@@ -38,7 +38,7 @@ def sample(
         else:
             drawn = table_model(model, model_file).sample(number, seed)
             columns = {name: drawn[name].combine_chunks() for name in drawn.column_names}
-    results = Results(out, format_, talk)
+    results = Results(out, format_, console)
     results.table("sample", columns, main=True)
     summary = of_model(model, model_file, number, "sample", begin, seed=seed)
     return conclude(summary, f"{number:,} rows drawn", results, json_=json_, strict=strict)

@@ -13,9 +13,9 @@ from latentfit.cli.options import (
     Reading,
     are_streamed,
     at_most,
+    checkpoint_settings,
     engine_of,
     engine_options,
-    keeping,
     max_iter_option,
     output_options,
     settings,
@@ -68,7 +68,7 @@ def cluster(
     from latentfit.clusters.estimator import BernoulliMixture
     from latentfit.core.estimator import model_state
 
-    console, checkpoint_options = Terminal(quiet), keeping(checkpoint, resume)
+    console, checkpoint_options = Terminal(quiet), checkpoint_settings(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = BernoulliMixture(
         components,

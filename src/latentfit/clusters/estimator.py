@@ -326,8 +326,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
         refined = em(
             steps, init, max_iter=self.max_iter, tol=min(self.tol, SETTLED / cells), accelerate=True,
             tail_gain=min(self.tol * cells, TAIL_GAIN) if table.total_weight <= SAMPLE_ROWS else None,
-            callback=self._progress("EM"), resume_from=resume_from, keep=None if checkpoint_file is None else
-            checkpoint_file.keeping(decided.state()),
+            callback=self._progress("EM"), resume_from=resume_from, on_iteration=None if checkpoint_file is None else
+            checkpoint_file.writer(decided.state()),
         )  # fmt: skip
         self._keep(rows, refined)
         self._table, self._numbers = sample.without(~decided.used_columns), decided.numbers

@@ -36,7 +36,7 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
         report,
         context,
         title=f"{clusters} {of}",
-        door="clusters",
+        family="clusters",
         figures=_figures(fitted),
         picture=_map(fitted, PICTURE_COLUMNS),
         sections=[

@@ -26,7 +26,7 @@ from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:
-    from latentfit.cli.predict import Asked
+    from latentfit.cli.predict import PredictRequest
     from latentfit.communities.data import Graph
     from latentfit.communities.estimator import BlockModel
 
@@ -132,14 +132,14 @@ def show(model: BlockModel, console: Terminal) -> None:
     console.table(title, ["block", "nodes", "links inside / mean", "such as"], rows)
 
 
-def predict_communities(model: BlockModel, asked: Asked) -> int:
+def predict_communities(model: BlockModel, request: PredictRequest) -> int:
     """Blocks of the nodes of a file of edges: known nodes keep theirs, new ones get them from their links."""
     from latentfit.communities.estimator import community_columns
 
-    graph = read_known(model, asked.data_file, asked.columns, asked.talk, asked.reading)
+    graph = read_known(model, request.data_file, request.columns, request.console, request.reading)
     posterior = model.beliefs_in(graph)
-    asked.results.table("communities", community_columns(graph.names, posterior), main=True)
-    return asked.conclude(graph.n_nodes, number_of(graph.n_nodes, "nodes"))
+    request.results.table("communities", community_columns(graph.names, posterior), main=True)
+    return request.conclude(graph.n_nodes, number_of(graph.n_nodes, "nodes"))
 
 
 def read_input(

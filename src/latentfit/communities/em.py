@@ -33,7 +33,7 @@ from latentfit.communities.data import Graph
 from latentfit.core.em import Step, em
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.belief import Edges, belief_sums, belief_sweeps
-from latentfit.core.multistart import Candidate, Raced, halve
+from latentfit.core.multistart import Candidate, Selected, successive_halving
 
 Codes = NDArray[np.int64]
 
@@ -190,7 +190,7 @@ def fit_blocks(
     tol: float,
     rounds: Sequence[int] = ROUNDS,
     callback: Callable[[Step], None] | None = None,
-) -> Raced[Blocks, Propagated]:
+) -> Selected[Blocks, Propagated]:
     """The best of several labellings by Bethe free energy with its prior, by successive halving.
 
     An EM run may empty blocks that the graph hardly shows. When the best one did, every run goes on to its end, and
@@ -200,7 +200,7 @@ def fit_blocks(
     """
     candidates = [Candidate(name, steps, steps.begin(labels, n_blocks)) for name, labels in starts]
     rounds = rounds if len(candidates) > 1 else rounds[:1]
-    selected = halve(candidates, rounds=rounds, max_iter=max_iter, tol=tol, callback=callback)
+    selected = successive_halving(candidates, rounds=rounds, max_iter=max_iter, tol=tol, callback=callback)
     if blocks_in_use(selected.refined.sums) == n_blocks:
         return selected if rounds is AT_ONCE else _or_favourite(selected, candidates, max_iter, tol)
     best_full = selected
@@ -213,8 +213,11 @@ def fit_blocks(
 
 
 def _or_favourite(
-    selected: Raced[Blocks, Propagated], candidates: Sequence[Candidate[Blocks, Propagated]], max_iter: int, tol: float
-) -> Raced[Blocks, Propagated]:
+    selected: Selected[Blocks, Propagated],
+    candidates: Sequence[Candidate[Blocks, Propagated]],
+    max_iter: int,
+    tol: float,
+) -> Selected[Blocks, Propagated]:
     """The winner, or the Bethe Hessian's EM run when the winner leads by chance."""
     favourite = next((one for one in candidates if one.name == FAVOURITE != selected.name), None)
     if favourite is None:
@@ -231,7 +234,7 @@ def blocks_in_use(sums: Propagated) -> int:
     return len(np.unique(sums.posterior.argmax(axis=1)))
 
 
-def heaviest_first(selected: Raced[Blocks, Propagated]) -> tuple[Blocks, Propagated]:
+def heaviest_first(selected: Selected[Blocks, Propagated]) -> tuple[Blocks, Propagated]:
     """Parameters and messages, the blocks in order of the nodes assigned to them; of equals that of their
     proportions."""
     params, sums = selected.refined.params, selected.refined.sums

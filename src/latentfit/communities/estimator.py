@@ -43,7 +43,7 @@ from latentfit.core.model_file import (
     typed,
     with_story,
 )
-from latentfit.core.multistart import Raced
+from latentfit.core.multistart import Selected
 from latentfit.core.names import Names, match
 from latentfit.core.progress import StageClock
 from latentfit.core.verdict import Examination
@@ -220,7 +220,7 @@ class BlockModel(ClusterMixin, LatentModel):
 
     def _refine(
         self, graph: Graph, starts: list[tuple[str, Codes]], n_blocks: int
-    ) -> tuple[Raced[Blocks, Propagated], BlockSteps, DegreeTest | None]:
+    ) -> tuple[Selected[Blocks, Propagated], BlockSteps, DegreeTest | None]:
         corrected, threads = self.degree_corrected in ("auto", True), resolve_jobs(self.n_jobs)
         steps = BlockSteps.of(graph, degree_corrected=corrected, threads=threads)
         selected = self._best_em_run(steps, starts, n_blocks)
@@ -239,8 +239,8 @@ class BlockModel(ClusterMixin, LatentModel):
         return selected, steps, degrees
 
     def _without_empty(
-        self, graph: Graph, steps: BlockSteps, selected: Raced[Blocks, Propagated], degrees: DegreeTest | None
-    ) -> tuple[Raced[Blocks, Propagated], DegreeTest | None]:
+        self, graph: Graph, steps: BlockSteps, selected: Selected[Blocks, Propagated], degrees: DegreeTest | None
+    ) -> tuple[Selected[Blocks, Propagated], DegreeTest | None]:
         """The same without blocks that no node is in: nobody asked for them. EM goes on from the other blocks."""
         before = selected.refined.sums.posterior.shape[1]
         while (used := blocks_in_use(selected.refined.sums)) < selected.refined.sums.posterior.shape[1]:
@@ -254,7 +254,7 @@ class BlockModel(ClusterMixin, LatentModel):
 
     def _best_em_run(
         self, steps: BlockSteps, starts: list[tuple[str, Codes]], n_blocks: int
-    ) -> Raced[Blocks, Propagated]:
+    ) -> Selected[Blocks, Propagated]:
         rounds = AT_ONCE if steps.n_cells * n_blocks**2 > LONG_WORK else ROUNDS
         return fit_blocks(
             steps, starts, n_blocks, max_iter=self.max_iter, tol=self.tol, rounds=rounds, callback=self._progress("EM")
@@ -265,7 +265,7 @@ class BlockModel(ClusterMixin, LatentModel):
         graph: Graph,
         order: NDArray[np.intp],
         given: Graph,
-        selected: Raced[Blocks, Propagated],
+        selected: Selected[Blocks, Propagated],
         steps: BlockSteps,
     ) -> None:
         self._forget()

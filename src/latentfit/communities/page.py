@@ -36,7 +36,7 @@ def page_of(fitted: BlockModel, context: Context) -> Page:
         report,
         context,
         title=f"{number} communit{'ies' if number > 1 else 'y'} of {nodes:,} nodes",
-        door="communities",
+        family="communities",
         figures=_figures(fitted),
         picture=_connectivity(fitted) if graph is None else _matrix(fitted, graph),
         sections=[

@@ -23,7 +23,7 @@ SPARING = 10.0
 """Writing large parameters takes at most one part in so many of the time."""
 
 
-class KeptFile:
+class CheckpointFile:
     """The checkpoint file of one fit; `file` is the content that an interrupted fit left, None if there is none."""
 
     def __init__(self, path: str | os.PathLike[str], data: str, settings: dict[str, Any], *, resume: bool) -> None:

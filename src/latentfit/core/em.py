@@ -1,15 +1,15 @@
 """The only EM loop of the project: monotone, with a named reason to stop.
 
 A family of models brings three pure functions (`Steps`): a pass over the data that gives sufficient
-statistics, the objective at the parameters that made them, and the parameters that m_step it. The loop
-keeps the parameters and the statistics of the same point together, so what it returns is consistent: the
-log-likelihood, the objective and the parameters belong to one another.
+statistics (`e_step`), the objective at the parameters that made them, and the parameters that maximise it
+(`m_step`). The loop holds the parameters and the statistics of the same point together, so what it returns is
+consistent: the log-likelihood, the objective and the parameters belong to one another.
 
-Paper     Dempster, Laird & Rubin 1977; Varadhan & Roland 2008 for the leaps (SQUAREM)
+Paper     Dempster, Laird & Rubin 1977; Varadhan & Roland 2008 for the extrapolation (SQUAREM)
 Needs     steps whose M-step maximises the expected objective
 Promises  the objective never falls, but by rounding; `converged` only where a step moved it by less than `tol`, and
           with `tail_gain` only where the last quarter of all iterations together gained less than that
-Differs   gains are counted per observed cell; a leap that does not raise the objective is taken back
+Differs   gains are counted per observed cell; an extrapolation that does not raise the objective is taken back
 
 Symbols   P   parameters of a family     S   its sufficient statistics at some parameters
 """
@@ -48,13 +48,13 @@ class Steps(Protocol[P, S]):
     def log_likelihood(self, sums: S) -> float: ...
     def m_step(self, sums: S) -> P: ...
     def extrapolate(self, start: P, once: P, twice: P) -> P:
-        """SQUAREM's leap in coordinates of the family's own (values, logarithms, roots), back to where it may lie."""
+        """SQUAREM's extrapolation in coordinates of the family (values, logarithms, roots), projected back."""
         ...
 
 
 @dataclass(frozen=True)
 class Step:
-    """What the callback sees after each iteration."""
+    """What the callback gets after each iteration."""
 
     n_iter: int
     objective: float
@@ -71,12 +71,12 @@ class EMResult(Generic[P, S]):
     log_likelihood: float
     n_iter: int
     converged: bool
-    path: list[float] = field(repr=False)  # objective after every iteration, the start first
+    path: list[float] = field(repr=False)  # objective after every iteration, the initialisation first
 
 
 @dataclass(frozen=True)
 class SolverState(Generic[P]):
-    """Where a climb stands after an iteration: all that is needed to go on with the same bits."""
+    """State of an EM run after an iteration: all that is needed to continue it with the same bits."""
 
     params: P
     n_iter: int
@@ -94,18 +94,18 @@ def em(
     callback: Callable[[Step], None] | None = None,
     known: S | None = None,
     resume_from: SolverState[P] | None = None,
-    keep: Callable[[SolverState[P]], None] | None = None,
+    on_iteration: Callable[[SolverState[P]], None] | None = None,
 ) -> EMResult[P, S]:
-    """FitHistory from `start` until an iteration gains less than `tol` nats per observed cell.
+    """EM from `start` until an iteration gains less than `tol` nats per observed cell.
 
-    ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the start alone. `converged` is true only when the
-    objective moved by less than `tol`; a step that falls by more ends the climb without that claim. With `accelerate`
-    two steps are followed by a leap along their direction (SQUAREM), taken back when the objective would not rise by
-    it; `n_iter` counts passes over the data, leaps included. `known` are the statistics of the point where an
-    earlier climb ended, which saves their pass. `keep` hears after every iteration where the climb stands;
-    `resume_from`, such a place, goes on from there instead of `start`.
+    ``tol=0`` runs all of `max_iter`; ``max_iter=0`` evaluates the initialisation alone. `converged` is true only when
+    the objective moved by less than `tol`; a step that falls by more ends the run without that claim. With `accelerate`
+    two steps are followed by an extrapolation along their direction (SQUAREM), taken back when the objective would not
+    rise by it; `n_iter` counts E-steps, those of extrapolations included. `known` are the statistics of the point where
+    an earlier run ended, which saves their E-step. `on_iteration` is called with the solver state after every
+    iteration; `resume_from` is such a state, from which to continue instead of from `start`.
 
-    A small step is no proof of arrival: a slow climb makes thousands of them. `tail_gain` asks in addition that the
+    A small step is no proof of convergence: a slow run makes thousands of them. `tail_gain` asks in addition that the
     last quarter of the iterations (at least `TAIL_LEAST`) together gained less than so many nats, or that the last step
     would gain less a thousand times over. What is left then is of the same size: at most 3 × `tail_gain` where the
     distance to the limit falls as slowly as 1/n, less where it falls geometrically.
@@ -135,15 +135,15 @@ def em(
         if callback is not None:
             callback(Step(n_iter, objective, gain / cells))
         if accelerate and not converged and n_iter < max_iter:
-            leap = steps.extrapolate(before, params, steps.m_step(sums))
-            leap_sums = steps.e_step(leap)
-            leap_objective = steps.objective(leap, leap_sums)
+            new_params = steps.extrapolate(before, params, steps.m_step(sums))
+            new_sums = steps.e_step(new_params)
+            new_objective = steps.objective(new_params, new_sums)
             n_iter += 1
-            if leap_objective > objective:
-                params, sums, objective = leap, leap_sums, leap_objective
+            if new_objective > objective:
+                params, sums, objective = new_params, new_sums, new_objective
                 path.append(objective)
-        if keep is not None and not converged:
-            keep(SolverState(params, n_iter, list(path)))
+        if on_iteration is not None and not converged:
+            on_iteration(SolverState(params, n_iter, list(path)))
     return EMResult(params, sums, objective, steps.log_likelihood(sums), n_iter, converged, path)
 
 

@@ -26,7 +26,7 @@ from latentfit.core.kernels import BLOCK_ROWS, Floats
 from latentfit.core.names import are_words, decoded, repeated, tell_row_names
 from latentfit.core.numbers import as_numbers, worth_of
 from latentfit.core.sampling import numbered_apart, scramble
-from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
+from latentfit.engine.flat_file import FileHandle, fill_from, store_rows, store_temporarily, write_flat
 from latentfit.io.scan import Scan, whole
 
 SMALLEST, LARGEST = 1e-90, 1e90
@@ -231,7 +231,7 @@ class StoredMatrix:
     all_varies: NDArray[np.bool_]
     all_first: Floats
     used: NDArray[np.bool_]
-    lease: Lease | None = None
+    handle: FileHandle | None = None
 
     @property
     def names(self) -> tuple[str | int, ...]:
@@ -277,7 +277,7 @@ def store_scan(scan: Scan) -> StoredMatrix:
     def fingerprint() -> str:
         return f"matrix {FORMAT}\0{scan.fingerprint()}"
 
-    return keep_rows(
+    return store_rows(
         scan.cache, fingerprint, ENDING, FORMAT, _revived, lambda path, key: _write(path, key, _scanned(scan))
     )
 
@@ -291,7 +291,7 @@ def store_matrix(matrix: Matrix) -> StoredMatrix:
 def store_blocks(names: tuple[str | int, ...], blocks: Iterator[Floats]) -> StoredMatrix:
     """Rows that come block by block in a flat file, for this run only."""
     named = ((names, block) for block in blocks)
-    return keep_for_now(lambda path, key: _write(path, key, named), ENDING)
+    return store_temporarily(lambda path, key: _write(path, key, named), ENDING)
 
 
 Named = tuple[tuple[str | int, ...], Floats]

@@ -1,14 +1,14 @@
-"""Several starts, one answer.
+"""Multi-start: several initialisations, one answer.
 
-`race` climbs few starts, which may carry different priors, each to its end; `halve` many under the same one: everyone
-gets a few passes, the better half some more, and so on, and the rest of the iterations is for the best alone.
-`multistart` is patient: several initialisations go on until they have converged, so that it can be said how many of
-them reached the best objective (Mplus reports the same: the best log-likelihood is replicated, or it is not).
+`select_best` runs EM from a few initialisations, which may carry different priors, each to its end.
+`successive_halving` is for many under the same prior: all get a few iterations, the better half some more, and so on,
+and the rest of the iterations is for the best alone. `multistart` runs several until they have converged, so that it
+can be said how many of them reached the best objective (Mplus reports whether the best log-likelihood is replicated).
 
 Paper     Jamieson & Talwalkar 2016 (successive halving)
-Needs     steps of one family; for `halve` one prior, else objectives say nothing about one another
-Promises  the answer is the best of those that were climbed to the end; of equals the earlier start wins
-Differs   rounds have passes of their own; those who stay go on from where they stopped
+Needs     steps of one family; for `successive_halving` one prior, else objectives cannot be compared
+Promises  the answer is the best of those that were run to the end; of equals the earlier initialisation wins
+Differs   the iterations of every round are given; runs that stay are continued, not run again
 
 Symbols   P   parameters of a family     S   its sufficient statistics
 """
@@ -26,21 +26,21 @@ from latentfit.core.em import EMResult, SolverState, Step, Steps, em
 P = TypeVar("P")
 S = TypeVar("S")
 
-PASSES = (16, 32, 64)
-"""Passes in all after which a `multistart` looks who goes on."""
+MULTISTART_ROUNDS = (16, 32, 64)
+"""Iterations in all after which `multistart` drops runs."""
 FINAL = 4
-"""Initialisations that go on however few there are."""
+"""Runs that are continued at least."""
 CONFIRMING = 30
-"""Passes kept for EM to confirm what `finish` found."""
+"""Iterations reserved for EM to confirm what `finish` returned."""
 REACH = 4.0
-"""How many times its last gain a run may lie behind the leader and still go on."""
+"""How many times its last gain a run may lie behind the best and still be continued."""
 REACHED = 0.01
 """Nats from the best objective within which another run is said to have reached it."""
 
 
 @dataclass(frozen=True)
 class Candidate(Generic[P, S]):
-    """A named start and the steps it climbs by."""
+    """A named initialisation and the steps of its EM run."""
 
     name: str
     steps: Steps[P, S]
@@ -48,8 +48,8 @@ class Candidate(Generic[P, S]):
 
 
 @dataclass(frozen=True)
-class Raced(Generic[P, S]):
-    """The winner, and every candidate's log-likelihood per observed cell after its last run."""
+class Selected(Generic[P, S]):
+    """The selected run, and the log-likelihood per observed cell of every candidate after its last iteration."""
 
     name: str
     steps: Steps[P, S]
@@ -58,57 +58,56 @@ class Raced(Generic[P, S]):
 
 
 @dataclass(frozen=True)
-class Stood(Generic[P, S]):
-    """Where a race stands: who runs, how far along, and who has run already."""
+class MultiStartState(Generic[P, S]):
+    """State of `select_best`: which candidate runs, its solver state, and the results of those that have ended."""
 
     name: str
     resume_from: SolverState[P]
     done: dict[str, EMResult[P, S]]
 
 
-def _hearing(
-    keep: Callable[[Stood[P, S]], None], name: str, done: dict[str, EMResult[P, S]]
-) -> Callable[[SolverState[P]], None]:
-    return lambda at: keep(Stood(name, at, done))
-
-
-def race(
+def select_best(
     candidates: Sequence[Candidate[P, S]],
     *,
     max_iter: int,
     tol: float,
     margin: float = 0.0,
     callback: Callable[[Step], None] | None = None,
-    stood: Stood[P, S] | None = None,
-    keep: Callable[[Stood[P, S]], None] | None = None,
-) -> Raced[P, S]:
-    """FitHistory from every candidate; a later one wins only if it is better by `margin` per cell.
+    resume_from: MultiStartState[P, S] | None = None,
+    on_iteration: Callable[[MultiStartState[P, S]], None] | None = None,
+) -> Selected[P, S]:
+    """EM from every candidate; a later one wins only if it is better by `margin` per cell.
 
-    Scores are log-likelihoods, not objectives: candidates may carry different priors. `keep` hears after every
-    iteration where the race stands, and `stood`, such a place, goes on from there.
+    Scores are log-likelihoods, not objectives: candidates may carry different priors. `on_iteration` is called with the
+    state after every iteration; `resume_from` is such a state to continue from.
     """
     best, scores = candidates[0], {}
-    done = {} if stood is None else dict(stood.done)
-    for candidate in candidates:
-        if candidate.name not in done:
-            resume_from = stood.resume_from if stood is not None and stood.name == candidate.name else None
-            hear = None if keep is None else _hearing(keep, candidate.name, dict(done))
-            done[candidate.name] = em(
-                candidate.steps,
-                candidate.start,
-                max_iter=max_iter,
-                tol=tol,
-                callback=callback,
-                resume_from=resume_from,
-                keep=hear,
-            )
-        scores[candidate.name] = done[candidate.name].log_likelihood / max(candidate.steps.n_cells, 1)
-        if scores[candidate.name] > scores[best.name] + margin:
-            best = candidate
-    return Raced(best.name, best.steps, done[best.name], scores)
+    done = {} if resume_from is None else dict(resume_from.done)
+    for one in candidates:
+        if one.name not in done:
+            state = resume_from.resume_from if resume_from is not None and resume_from.name == one.name else None
+            write = None if on_iteration is None else _with_state(on_iteration, one.name, dict(done))
+            done[one.name] = em(
+                one.steps, one.start, max_iter=max_iter, tol=tol, callback=callback, resume_from=state,
+                on_iteration=write,
+            )  # fmt: skip
+        scores[one.name] = _per_cell(one, done[one.name])
+        if scores[one.name] > scores[best.name] + margin:
+            best = one
+    return Selected(best.name, best.steps, done[best.name], scores)
 
 
-def halve(
+def _with_state(
+    on_iteration: Callable[[MultiStartState[P, S]], None], name: str, done: dict[str, EMResult[P, S]]
+) -> Callable[[SolverState[P]], None]:
+    return lambda state: on_iteration(MultiStartState(name, state, done))
+
+
+def _per_cell(candidate: Candidate[P, S], result: EMResult[P, S]) -> float:
+    return result.log_likelihood / max(candidate.steps.n_cells, 1)
+
+
+def successive_halving(
     candidates: Sequence[Candidate[P, S]],
     *,
     rounds: Sequence[int],
@@ -116,29 +115,26 @@ def halve(
     tol: float,
     accelerate: bool = False,
     callback: Callable[[Step], None] | None = None,
-    keep: Callable[[str, SolverState[P]], None] | None = None,
-) -> Raced[P, S]:
-    """After each round of so many passes the better half by objective stays; the last best goes on alone.
+    on_iteration: Callable[[str, SolverState[P]], None] | None = None,
+) -> Selected[P, S]:
+    """After each round of so many iterations the better half by objective stays; the best is run to its end.
 
-    Entrants must share a prior, else their objectives say nothing about one another. Of equals the earlier stays.
-    `keep` hears where the last one stands, once it climbs alone.
+    Candidates must share a prior, else their objectives cannot be compared. Of equals the earlier stays.
+    `on_iteration` is called with the name and solver state of the last one, once it is the only one.
     """
-    field = [
-        (one, em(one.steps, one.start, max_iter=min(rounds[0], max_iter), tol=tol, accelerate=accelerate))
-        for one in candidates
-    ]
-    scores = {one.name: found.log_likelihood / max(one.steps.n_cells, 1) for one, found in field}
-    passes = rounds[0]
+    options: dict[str, Any] = {"tol": tol, "accelerate": accelerate}
+    limit = rounds[0]
+    field = [(one, em(one.steps, one.start, max_iter=min(limit, max_iter), **options)) for one in candidates]
+    scores = {one.name: _per_cell(one, result) for one, result in field}
     for more in rounds[1:]:
-        passes += more
+        limit += more
         field = sorted(field, key=lambda pair: -pair[1].objective)[: (len(field) + 1) // 2]
-        limit = min(passes, max_iter)
-        field = [(one, go_on(one.steps, found, limit, tol=tol, accelerate=accelerate)) for one, found in field]
-        scores.update({one.name: found.log_likelihood / max(one.steps.n_cells, 1) for one, found in field})
+        field = [(one, continue_em(one.steps, result, min(limit, max_iter), **options)) for one, result in field]
+        scores.update({one.name: _per_cell(one, result) for one, result in field})
     best, refined = min(field, key=lambda pair: -pair[1].objective)
-    hear = None if keep is None else partial(keep, best.name)
-    refined = go_on(best.steps, refined, max_iter, tol=tol, accelerate=accelerate, callback=callback, keep=hear)
-    return Raced(best.name, best.steps, refined, scores)
+    write = None if on_iteration is None else partial(on_iteration, best.name)
+    refined = continue_em(best.steps, refined, max_iter, callback=callback, on_iteration=write, **options)
+    return Selected(best.name, best.steps, refined, scores)
 
 
 @dataclass(frozen=True)
@@ -190,59 +186,47 @@ def multistart(
 ) -> MultiStart[P, S]:
     """Successive halving that stops early: a part of the initialisations runs until it has converged.
 
-    Everyone gets the first of `PASSES`; then the better half by objective goes on, and of those the better half again,
-    but only runs within reach of the leader: one whose last round, half of all its passes, gained g will hardly gain
-    more than `REACH` · g later. A half is never fewer than `FINAL`, and runs that have converged cost nothing and stay.
-    Whoever is left is taken to its optimum by `finish(refined, max_iter)`, and EM confirms that it has converged. Of
-    equals the earlier initialisation wins.
+    All get the first of `MULTISTART_ROUNDS`; then the better half by objective is continued, and of those the better
+    half again, but only runs within reach of the best: one whose last round, half of all its iterations, gained g will
+    hardly gain more than `REACH` · g later. A half is never fewer than `FINAL`, and runs that have converged cost
+    nothing and stay. Those that are left are taken to their optimum by `finish(refined, max_iter)`, and EM confirms
+    that they have converged. Of equals the earlier initialisation wins.
     """
-    climb: dict[str, Any] = {"tol": tol, "tail_gain": tail_gain, "accelerate": True}
-    field = [(one, em(one.steps, one.start, max_iter=min(PASSES[0], max_iter), **climb)) for one in candidates]
+    options: dict[str, Any] = {"tol": tol, "tail_gain": tail_gain, "accelerate": True}
+    limit = min(MULTISTART_ROUNDS[0], max_iter)
+    field = [(one, em(one.steps, one.start, max_iter=limit, **options)) for one in candidates]
     before = {one.name: -math.inf for one in candidates}
     dropped: list[float] = []
-    for passes in PASSES[1:]:
+    for limit in MULTISTART_ROUNDS[1:]:
         field.sort(key=lambda pair: -pair[1].objective)
-        leader, most = field[0][1].objective, max(FINAL, (len(field) + 1) // 2)
+        best_objective, most = field[0][1].objective, max(FINAL, (len(field) + 1) // 2)
         staying = []
-        for at, (one, found) in enumerate(field):
-            reachable = leader - found.objective <= REACH * (found.objective - before[one.name])
-            if found.converged or (at < most and reachable):
-                staying.append((one, found))
+        for at, (one, result) in enumerate(field):
+            reachable = best_objective - result.objective <= REACH * (result.objective - before[one.name])
+            if result.converged or (at < most and reachable):
+                staying.append((one, result))
             else:
-                dropped.append(found.objective)
-        before = {one.name: found.objective for one, found in staying}
-        field = [(one, go_on(one.steps, found, min(passes, max_iter), **climb)) for one, found in staying]
+                dropped.append(result.objective)
+        before = {one.name: result.objective for one, result in staying}
+        field = [(one, continue_em(one.steps, result, min(limit, max_iter), **options)) for one, result in staying]
     ended = []
-    for one, found in field:
-        if not found.converged and found.n_iter < max_iter:
-            found = finish(found, max_iter - CONFIRMING)
-            found = go_on(one.steps, found, max_iter, callback=callback, **climb)
-        ended.append((one, found))
+    for one, result in field:
+        if not result.converged and result.n_iter < max_iter:
+            result = finish(result, max_iter - CONFIRMING)
+            result = continue_em(one.steps, result, max_iter, callback=callback, **options)
+        ended.append((one, result))
     best, refined = min(ended, key=lambda pair: -pair[1].objective)
     replication = Replication(
-        sorted([found.objective for _, found in ended] + dropped, reverse=True),
+        sorted([result.objective for _, result in ended] + dropped, reverse=True),
         n_final=len(ended),
-        n_reached=sum(found.objective >= refined.objective - REACHED for _, found in ended),
+        n_reached=sum(result.objective >= refined.objective - REACHED for _, result in ended),
     )
     return MultiStart(best.name, refined, replication)
 
 
-def go_on(
-    steps: Steps[P, S],
-    refined: EMResult[P, S],
-    max_iter: int,
-    *,
-    tol: float,
-    tail_gain: float | None = None,
-    accelerate: bool = False,
-    callback: Callable[[Step], None] | None = None,
-    keep: Callable[[SolverState[P]], None] | None = None,
-) -> EMResult[P, S]:
-    """FitHistory on from where a climb stopped, up to `max_iter` passes in all; nothing to do when it had converged."""
+def continue_em(steps: Steps[P, S], refined: EMResult[P, S], max_iter: int, **options: Any) -> EMResult[P, S]:
+    """Continue an EM run up to `max_iter` iterations in all; returned unchanged if it had converged."""
     if refined.converged or refined.n_iter >= max_iter:
         return refined
-    return em(
-        steps, refined.params, max_iter=max_iter, tol=tol, tail_gain=tail_gain, accelerate=accelerate,
-        callback=callback, known=refined.sums, resume_from=SolverState(refined.params, refined.n_iter, refined.path),
-        keep=keep,
-    )  # fmt: skip
+    state = SolverState(refined.params, refined.n_iter, refined.path)
+    return em(steps, refined.params, max_iter=max_iter, known=refined.sums, resume_from=state, **options)

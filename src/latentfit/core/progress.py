@@ -128,7 +128,7 @@ def passes_left(gain: float, before: float, tol: float) -> int:
     return min(MOST_FORETOLD, max(0, math.ceil(math.log(tol / gain) / math.log(gain / before))))
 
 
-def tried(numbers: Sequence[int], things: str) -> Iterator[int]:
+def candidate_numbers(numbers: Sequence[int], things: str) -> Iterator[int]:
     """Iterate over candidate numbers of classes, topics, ..., with progress; may end early."""
     with stage(f"how many {things}", len(numbers)) as walk:
         for at, number in enumerate(numbers):

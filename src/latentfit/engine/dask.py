@@ -144,7 +144,7 @@ class ClusterEngine(MemoryEngine):
         """`rows` are coded rows in a file that workers can open: a `StoredTable`, `StoredLabels`."""
         super().__init__(rows, n_jobs)
         parts = [(begin, min(begin + PART_ROWS, rows.n_rows)) for begin in range(0, rows.n_rows, PART_ROWS)]
-        self.spans = Spans(engine, parts, _load, replace(rows, lease=None))
+        self.spans = Spans(engine, parts, _load, replace(rows, handle=None))
 
     def sums(self, params: Mixture) -> Sums:
         log_weights, log_table = params.log_weights(), self.rows_.spread(params.log_table())
@@ -191,14 +191,16 @@ class ClusterPasses(RowPasses):
         super().__init__(rows, seed)
         self.width = rows.n_features
         begins, sizes = range(0, rows.n_rows, self.part_rows), (self.block_rows, self.part_rows)
-        self.spans = Spans(engine, begins, _cluster_passes_load, replace(rows, lease=None), sizes=sizes)
+        self.spans = Spans(engine, begins, _cluster_passes_load, replace(rows, handle=None), sizes=sizes)
 
     @property
     def n_features(self) -> int:
         return self.width
 
-    def sums(self, work: Work, *args: Any, beside: NDArray[Any] | None = None) -> Found:
-        shares = [None if beside is None else beside[span[0] : span[-1] + self.part_rows] for span in self.spans.parts]
+    def sums(self, work: Work, *args: Any, auxiliary: NDArray[Any] | None = None) -> Found:
+        shares = [
+            None if auxiliary is None else auxiliary[span[0] : span[-1] + self.part_rows] for span in self.spans.parts
+        ]
         found = self.spans.answers(_cluster_passes_span_sums, shares, work=work, args=args)
         return add_found(part for span in found for part in span)
 
@@ -232,8 +234,8 @@ def _cluster_passes_span_sums(span: Span, share: NDArray[Any] | None, work: Work
         for part in span:
             found = []
             for block in part:
-                beside = None if share is None else share[at : at + len(block)]
-                found.append(worked(block, work, args, beside))
+                auxiliary = None if share is None else share[at : at + len(block)]
+                found.append(worked(block, work, args, auxiliary))
                 at += len(block)
             out.append(add_found(found))
     return out

@@ -2,7 +2,7 @@
 
 The file: eight bytes of magic, the length of a JSON header (uint64), the header (what the rows are, their key, a
 checksum of the body), then the body. A file in a cache is found by its key; one for a single run is temporary and
-removed with the last reference to its handle (`Lease`).
+removed with the last reference to its handle (`FileHandle`).
 """
 
 from __future__ import annotations
@@ -32,27 +32,32 @@ CHUNK = 1 << 22
 """Bytes read at a time for a checksum."""
 
 Stored = TypeVar("Stored", bound=Any)
-"""Rows in a flat file: a dataclass with a `lease`."""
+"""Rows in a flat file: a dataclass with a `handle`."""
 Write = Callable[[Path, str], Stored]
 """write(path, key): writes the rows, with the key in the header, and returns them."""
 Revive = Callable[[Path, int, dict[str, Any]], Stored]
 """revive(path, offset, facts): the rows described by a header."""
 
 
-class Lease:
+class FileHandle:
     """Handle of a temporary file: the file is removed with the last reference to it."""
 
     def __init__(self, path: Path) -> None:
         finalize(self, remove, path)
 
 
-def keep_rows(
-    cache: str | None, told: Callable[[], str], ending: str, format_: int, revive: Revive[Stored], write: Write[Stored]
+def store_rows(
+    cache: str | None,
+    identity: Callable[[], str],
+    ending: str,
+    format_: int,
+    revive: Revive[Stored],
+    write: Write[Stored],
 ) -> Stored:
     """Rows in a flat file: in the cache under the hash of the text `told`, or in a temporary file."""
     if cache is None:
-        return keep_for_now(write, ending)
-    key = hashlib.sha256(told().encode()).hexdigest()
+        return store_temporarily(write, ending)
+    key = hashlib.sha256(identity().encode()).hexdigest()
     path = Path(cache) / f"{key[:32]}.{ending}"
     path.parent.mkdir(parents=True, exist_ok=True)
     known = reopen_flat(path, key, format_, revive)
@@ -64,11 +69,11 @@ def keep_rows(
         raise _no_room(path.parent, error) if is_full(error) else error from None
 
 
-def keep_for_now(write: Write[Stored], ending: str) -> Stored:
-    """Rows in a temporary flat file, which is removed with the last reference to its `lease`."""
-    path = path_for_now(f"rows.{ending}")
+def store_temporarily(write: Write[Stored], ending: str) -> Stored:
+    """Rows in a temporary flat file, which is removed with the last reference to its `handle`."""
+    path = temporary_path(f"rows.{ending}")
     try:
-        return replace(write(path, ""), lease=Lease(path))
+        return replace(write(path, ""), handle=FileHandle(path))
     except BaseException as error:
         remove(path)
         if isinstance(error, OSError) and is_full(error):
@@ -85,7 +90,7 @@ def _no_room(folder: Path, error: OSError) -> OSError:
     )
 
 
-def path_for_now(name: str) -> Path:
+def temporary_path(name: str) -> Path:
     """The path of a temporary file, in a folder of its own."""
     return Path(tempfile.mkdtemp(prefix="latentfit-", dir=_system_cache())) / name
 

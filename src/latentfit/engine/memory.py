@@ -115,7 +115,7 @@ def engine_for(rows: CodedRows, engine: str, n_jobs: int | None) -> MemoryEngine
     `engine` is a setting of an estimator: ``"dask"`` starts a cluster on this machine, ``"dask=tcp://host:port"`` (or
     ``"dask=scheduler.json"``) uses an existing one. Small or grouped tables are always in memory.
     """
-    if engine.startswith("dask") and hasattr(rows, "lease"):  # coded rows in a file
+    if engine.startswith("dask") and hasattr(rows, "handle"):  # coded rows in a file
         from latentfit.engine.dask import ClusterEngine
 
         return ClusterEngine(rows, engine, n_jobs)

@@ -59,14 +59,14 @@ class RowPasses:
         """All rows as one array."""
         return (self.rows.loaded() if isinstance(self.rows, StoredMatrix) else self.rows).values
 
-    def sums(self, work: Work, *args: Any, beside: NDArray[Any] | None = None) -> Found:
+    def sums(self, work: Work, *args: Any, auxiliary: NDArray[Any] | None = None) -> Found:
         """The sums over all blocks, and the values per row."""
         parts = range(0, max(self.n_rows, 1), self.part_rows)
-        return add_found(add_found(self._worked(begin, work, args, beside)) for begin in parts)
+        return add_found(add_found(self._worked(begin, work, args, auxiliary)) for begin in parts)
 
-    def _worked(self, begin: int, work: Work, args: tuple[Any, ...], beside: NDArray[Any] | None) -> Iterator[Found]:
+    def _worked(self, begin: int, work: Work, args: tuple[Any, ...], auxiliary: NDArray[Any] | None) -> Iterator[Found]:
         for at, block in self._blocks(begin, min(begin + self.part_rows, self.n_rows)):
-            yield worked(block, work, args, None if beside is None else beside[at : at + len(block)])
+            yield worked(block, work, args, None if auxiliary is None else auxiliary[at : at + len(block)])
 
     def mapped(self, view: View, *args: Any) -> RowPasses:
         """Passes over transformed rows, stored where these are."""
@@ -106,9 +106,9 @@ def passes_for(matrix: AnyMatrix, engine: str, seed: int) -> RowPasses:
     return RowPasses(matrix, seed)
 
 
-def worked(block: Floats, work: Work, args: tuple[Any, ...], beside: NDArray[Any] | None) -> Found:
+def worked(block: Floats, work: Work, args: tuple[Any, ...], auxiliary: NDArray[Any] | None) -> Found:
     """Result of `work` on one block."""
-    return work(block, *args) if beside is None else work(block, *args, beside=beside)
+    return work(block, *args) if auxiliary is None else work(block, *args, auxiliary=auxiliary)
 
 
 def add_found(parts: Iterable[Found]) -> Found:

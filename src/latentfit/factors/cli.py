@@ -12,9 +12,9 @@ from latentfit.cli.options import (
     Reading,
     are_streamed,
     at_most,
+    checkpoint_settings,
     engine_of,
     engine_options,
-    keeping,
     max_iter_option,
     output_options,
     settings,
@@ -24,7 +24,7 @@ from latentfit.cli.options import (
 from latentfit.cli.results import Results, conclude, summarise
 
 if TYPE_CHECKING:
-    from latentfit.cli.predict import Asked
+    from latentfit.cli.predict import PredictRequest
     from latentfit.factors.estimator.binary_factors import BinaryFactors
 
 SHOWN = 8
@@ -70,7 +70,7 @@ def factors(
     from latentfit.core.estimator import model_state
     from latentfit.factors.estimator.binary_factors import BinaryFactors
 
-    console, checkpointing = Terminal(quiet), keeping(checkpoint, resume)
+    console, checkpointing = Terminal(quiet), checkpoint_settings(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     model = BinaryFactors(
         components,
@@ -136,14 +136,14 @@ def show(model: BinaryFactors, console: Terminal) -> None:
     console.table(title, ["switch", "on", "moves most"], lines)
 
 
-def predict_switches(model: BinaryFactors, asked: Asked) -> int:
+def predict_switches(model: BinaryFactors, request: PredictRequest) -> int:
     """Which switches are on in every row: switches.csv, as `latentfit factors` writes it."""
     from latentfit.cli.rows import named_answers, read_rows, under
 
-    rows = read_rows(asked.data_file, asked.columns.get("id"), reading=asked.reading, talk=asked.talk)
+    rows = read_rows(request.data_file, request.columns.get("id"), reading=request.reading, console=request.console)
     data = under(model, rows.all)
-    asked.results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
-    return asked.conclude(data.num_rows, f"{number_of(data.num_rows, 'rows')}: their switches predicted", target=None)
+    request.results.table("switches", named_answers(rows, switch_values(model, data)), main=True)
+    return request.conclude(data.num_rows, f"{number_of(data.num_rows, 'rows')}: their switches predicted", target=None)
 
 
 def read_input(
@@ -152,5 +152,5 @@ def read_input(
     """The data of a file for the report of a saved model."""
     from latentfit.cli.rows import read_rows, under
 
-    rows = read_rows(path, columns.get("id"), reading=reading, talk=console)
+    rows = read_rows(path, columns.get("id"), reading=reading, console=console)
     return {"input": under(model, rows.all) if hasattr(model, "feature_names_in_") else rows.data, "ids": rows.ids}

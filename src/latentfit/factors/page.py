@@ -37,7 +37,7 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
         report,
         context,
         title=f"{d} hidden switch{'es' if d > 1 else ''} behind {fitted.n_features_in_:,} features",
-        door="switches",
+        family="switches",
         figures=_figures(fitted, known),
         picture=_weights(fitted),
         sections=[

@@ -22,7 +22,7 @@ from latentfit.cli.options import (
 from latentfit.cli.results import Results, conclude, summarise
 
 if TYPE_CHECKING:
-    from latentfit.cli.predict import Asked
+    from latentfit.cli.predict import PredictRequest
     from latentfit.core.matrix import NamedMatrix
     from latentfit.fractions.estimator import MixtureFractions
 
@@ -77,7 +77,7 @@ def fractions(
         values = read_unit_interval(read_columns(values_file, **reading.rules(id_)), called(values_file), id_)
         if samples_in == "columns":
             values = values.transposed
-        known = None if reference is None else read_columns(reference, **reading.beside.rules())
+        known = None if reference is None else read_columns(reference, **reading.of_other_file.rules())
         parts = None if reference is None else read_unit_interval(known, called(reference))
     model = MixtureFractions(
         components, reference=parts, constraint=CONSTRAINTS[constraint],
@@ -129,16 +129,16 @@ def read_known(model: MixtureFractions, path: str, id_: str | None, reading: Rea
     return values.transposed if turned else values
 
 
-def predict_fractions(model: MixtureFractions, asked: Asked) -> int:
+def predict_fractions(model: MixtureFractions, request: PredictRequest) -> int:
     """Fractions of new samples."""
     from latentfit.core.names import objects
     from latentfit.fractions.estimator import fraction_columns
 
-    values = read_known(model, asked.data_file, asked.columns.get("id"), asked.reading)
+    values = read_known(model, request.data_file, request.columns.get("id"), request.reading)
     found = model.transform(values)
     samples = values.row_names or tuple(str(number) for number in range(1, len(found) + 1))
-    asked.results.table("fractions", fraction_columns(objects(samples), model.parts_, found), main=True)
-    return asked.conclude(len(found), number_of(len(found), "samples"))
+    request.results.table("fractions", fraction_columns(objects(samples), model.parts_, found), main=True)
+    return request.conclude(len(found), number_of(len(found), "samples"))
 
 
 def read_input(

@@ -27,7 +27,7 @@ import numpy as np
 
 from latentfit.core.em import Step, squarem
 from latentfit.core.kernels import Floats
-from latentfit.core.multistart import Candidate, Raced, halve
+from latentfit.core.multistart import Candidate, Selected, successive_halving
 from latentfit.core.simplex import gram_of, simplex_least_squares
 from latentfit.core.tensor.init import spectral_init
 from latentfit.fractions.init import UnitValues, extreme_samples, fractions_of, profiles_of, random_profiles
@@ -133,11 +133,11 @@ def fit_parts(
     max_iter: int,
     tol: float,
     callback: Callable[[Step], None] | None = None,
-) -> Raced[Parts, Explained]:
+) -> Selected[Parts, Explained]:
     """The best of several initialisations, by successive halving."""
     candidates = [
         Candidate(name, steps, Parts(profiles, fractions_of(steps.data, profiles)))
         for name, profiles in initialisations
     ]
     rounds = ROUNDS if len(candidates) > 1 else ROUNDS[:1]
-    return halve(candidates, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    return successive_halving(candidates, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)

@@ -34,7 +34,7 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
         report,
         context,
         title=f"{mixed} mixed of {number} part{'s' if number > 1 else ''}",
-        door="fractions",
+        family="fractions",
         figures=_figures(fitted),
         picture=_mean_bars(fitted) if fractions is None else _bars(fitted, fractions, names),
         sections=[

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
-from latentfit.core.progress import tried
+from latentfit.core.progress import candidate_numbers
 from latentfit.fractions.em import LEAST_VARIANCE, FractionSteps, fit_parts, initial_profiles
 from latentfit.fractions.init import UnitValues
 
@@ -45,7 +45,7 @@ def choose_parts(data: UnitValues, most: int, rng: np.random.Generator) -> Parts
     losses: list[Floats] = []  # per number of parts: squared error of each sample's left-out cells
     cells = int(shown.sum())
     best = 0
-    for number in tried(range(1, most + 1), "parts"):
+    for number in candidate_numbers(range(1, most + 1), "parts"):
         losses.append(_left_out(data, shown, fold, number, int(seeds[min(number, MOST_PARTS)])))
         if _better(losses[-1], losses[best], LEAST_VARIANCE * cells):
             best = len(losses) - 1

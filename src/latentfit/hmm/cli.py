@@ -25,7 +25,7 @@ from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:
-    from latentfit.cli.predict import Asked
+    from latentfit.cli.predict import PredictRequest
     from latentfit.hmm.data import Sequences
     from latentfit.hmm.estimator import CategoricalHMM
     from latentfit.io.scan import Scan
@@ -172,14 +172,14 @@ def _are_letters(model: CategoricalHMM, scan: Scan) -> bool:
     return " " in symbols or not any(len(line.split()) > 1 for _, lines in scan.lines() for line in lines)
 
 
-def predict_states(model: CategoricalHMM, asked: Asked) -> int:
+def predict_states(model: CategoricalHMM, request: PredictRequest) -> int:
     """States of new sequences: states.csv, as `latentfit hmm` writes it."""
     from latentfit.hmm.estimator import state_tables
 
-    data = read_known(model, asked.data_file, asked.columns, asked.talk, asked.reading)
-    asked.results.batches("states", state_tables(model, data), main=True)
+    data = read_known(model, request.data_file, request.columns, request.console, request.reading)
+    request.results.batches("states", state_tables(model, data), main=True)
     facts = f"{number_of(data.n_sequences, 'sequences')}, {number_of(data.n_steps, 'steps')}: their states predicted"
-    return asked.conclude(data.n_steps, facts, log_likelihood=model.score(data))
+    return request.conclude(data.n_steps, facts, log_likelihood=model.score(data))
 
 
 def read_input(

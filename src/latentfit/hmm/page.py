@@ -40,7 +40,7 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
         report,
         context,
         title=f"{number} hidden state{'s' if number > 1 else ''} behind sequences of {symbols:,} symbols",
-        door="sequences",
+        family="sequences",
         figures=_figures(fitted),
         picture=_graph(fitted) if 1 < number <= MOST_DRAWN else _transitions(fitted),
         sections=[

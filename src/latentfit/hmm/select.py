@@ -20,8 +20,8 @@ import numpy as np
 
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.hmm import chain_log_likelihood
-from latentfit.core.multistart import Candidate, halve
-from latentfit.core.progress import tried
+from latentfit.core.multistart import Candidate, successive_halving
+from latentfit.core.progress import candidate_numbers
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.fit import (
     FOLDS,
@@ -125,7 +125,7 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1, 
     cells = max(held.n_observed, 1)
     best, fitted = 0, _Walk(steps, held, seed)
     if len(learn.within(1)) and len(held.within(1)) and data.n_symbols > 1:
-        for K in tried(range(2, most + 1), "states"):
+        for K in candidate_numbers(range(2, most + 1), "states"):
             chain = fitted.next(K)
             chains.append(chain)
             describe.append(_by_piece(chain, held))
@@ -225,7 +225,7 @@ def _rivals(steps: ChainSteps, held: Sequences, n_states: int) -> tuple[Chain, C
     alike = steps.with_strength(strength)
     candidates = [Candidate("fewer", alike, fewer)]
     candidates += [Candidate(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
-    return halve(
+    return successive_halving(
         candidates, rounds=SELECTION.rounds, max_iter=SELECTION.max_iterations, tol=SELECTION_TOL, accelerate=True
     ).refined.params, more
 
@@ -247,7 +247,7 @@ def _fit(
         starts += random_inits(K, steps.prior.frequencies, SELECTION.random_inits, rng)
     steps = replace(steps, prior=prior)
     candidates = [Candidate(name, steps, start) for name, start in starts]
-    selected = halve(
+    selected = successive_halving(
         candidates, rounds=SELECTION.rounds, max_iter=SELECTION.max_iterations, tol=SELECTION_TOL, accelerate=True
     )
     return selected.refined.params, max(

@@ -99,7 +99,7 @@ class Scan:
     paths: tuple[str, ...]
     columns: tuple[str, ...] | None = None
     cache: str | None = None
-    told: Callable[[int], None] | None = None
+    callback: Callable[[int], None] | None = None
     text: bool = False  # lines of plain text, not columns
     folder: bool = False  # all files of folders: each may be a document
     drop: tuple[str, ...] = ()
@@ -126,8 +126,8 @@ class Scan:
                     raise _other_columns(path, self.paths[0], batch.schema.names, names)
                 yield batch.select(names)
                 behind += batch.num_rows
-                if self.told is not None:
-                    self.told(behind)
+                if self.callback is not None:
+                    self.callback(behind)
 
     def with_ids(self, *names: str, columns: tuple[str, ...] | None = None) -> Scan:
         """The same files with columns of ids, in which nothing means missing, and other columns to read if given."""
@@ -149,8 +149,8 @@ class Scan:
             for lines in stream_lines(path, self.encoding):
                 yield path, lines
                 behind += len(lines)
-                if self.told is not None:
-                    self.told(behind)
+                if self.callback is not None:
+                    self.callback(behind)
 
     def rows_about(self) -> int | None:
         """Approximate number of rows, for progress: exact for Parquet, extrapolated from a megabyte of plain text.
@@ -181,7 +181,7 @@ def scan(
     *,
     columns: Sequence[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
-    told: Callable[[int], None] | None = None,
+    callback: Callable[[int], None] | None = None,
     lines: bool | None = None,
     drop: Sequence[str] = (),
     missing: Sequence[Any] = (),
@@ -200,7 +200,7 @@ def scan(
     cache : str or path-like, optional
         Folder for the coded rows, so that a second fit of unchanged files need not read them again; without one they
         are removed when they are no longer used.
-    told : callable, optional
+    callback : callable, optional
         Progress callback, called with the number of rows read so far.
     lines : bool, optional
         Whether the files are plain text, read line by line (documents, sequences, edges); by default those whose names
@@ -247,7 +247,7 @@ def scan(
         tuple(once.values()),
         None if columns is None else _names(columns, "columns"),
         None if cache is None else os.fspath(cache),
-        told,
+        callback,
         all(text),
         all(os.path.isdir(one) for one in given),
         _names(drop, "drop"),

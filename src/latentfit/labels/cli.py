@@ -15,18 +15,18 @@ from latentfit.cli.options import (
     abstain_option,
     are_streamed,
     at_most,
+    checkpoint_settings,
     chosen_columns,
     column_options,
     control_option,
     engine_options,
-    keeping,
     max_iter_option,
+    note_unused_cache,
     output_options,
     score_option,
     settings,
     strict_option,
     table_options,
-    tell_no_cache,
 )
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
@@ -34,7 +34,7 @@ from latentfit.core.registry import ESTIMATORS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from latentfit.cli.predict import Asked
+    from latentfit.cli.predict import PredictRequest
     from latentfit.labels.data import CodedLabels, Labels
     from latentfit.labels.estimator import FittedCrowd
     from latentfit.labels.estimator.dawid_skene import DawidSkene
@@ -79,23 +79,23 @@ def labels(
     from latentfit.labels.data.input import ALIASES
     from latentfit.labels.estimator import CrowdSettings, check_crowd, fit_crowd
 
-    console, clock, checkpoint_arguments = Terminal(quiet), StageClock(), keeping(checkpoint, resume)
+    console, clock, checkpoint_arguments = Terminal(quiet), StageClock(), checkpoint_settings(checkpoint, resume)
     smooth: Any = "auto" if smoothing is None else smoothing
     with settings():
-        asked = CrowdSettings(
+        request = CrowdSettings(
             method, em, smooth, seed=seed, n_jobs=threads, memory=memory, engine=engine, **at_most(max_iter)
         )
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
     abstaining = abstain_labels(abstain)
     with clock.stage("data"):
-        with console.heeding_warnings():
-            rules = reading.beside.rules(aliases=ALIASES)
+        with console.warnings_as_notes():
+            rules = reading.of_other_file.rules(aliases=ALIASES)
             answers, known = (read_columns(one, **rules) if one else None for one in (truth, gold))
         data = _read(files, engine, memory, cache, console, control, chosen, abstaining, bins, known, reading)
-        with console.heeding_warnings():
+        with console.warnings_as_notes():
             check_crowd(data)
     with console.doing("fitting"):
-        fitted = fit_crowd(data, asked, clock, **checkpoint_arguments)
+        fitted = fit_crowd(data, request, clock, **checkpoint_arguments)
     parameters = {
         "abstain": list(abstaining), "columns": chosen, "bins": bins, "random_state": seed, "engine": engine
     }  # fmt: skip
@@ -131,7 +131,7 @@ def _read(
     tell_control(control, files[0], console)
     _check_alone(files)
     if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
-        tell_no_cache(cache, console)
+        note_unused_cache(cache, console)
         with console.doing("reading"):
             source, embedded_gold = read_label_file(files[0], control, reading, chosen)
             gold = _both(gold, embedded_gold)
@@ -142,9 +142,9 @@ def _read(
     from latentfit.labels.data.stored import code_labels
 
     rules = reading.rules(*(chosen or {}).values())
-    with console.counting("coding") as progress, console.heeding_warnings():
+    with console.counting("coding") as progress, console.warnings_as_notes():
         stored = code_labels(
-            scan(files, cache=cache, told=progress, **rules),
+            scan(files, cache=cache, callback=progress, **rules),
             columns=chosen,
             abstain=abstain,
             gold=read_gold(gold),
@@ -213,7 +213,7 @@ def write_crowd(
     from latentfit.core.frames import build_frame
     from latentfit.labels.estimator import crowd_state
 
-    evidence, console = fitted.evidence, results.talk
+    evidence, console = fitted.evidence, results.console
     more: dict[str, Any] = {"n_labels": evidence.data.n_labels, "n_workers": evidence.data.n_workers}
     with console.doing("examining"):
         workers, report = fitted.worker_columns(), fitted.report
@@ -258,8 +258,8 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     rows = find_tasks(data, gold[0], "truth task")
     answers = to_arrow(gold[1], "truth label")
     truth = match_answers(answers, data, "truth label")
-    asked = (rows >= 0) & (encode(answers, "truth label")[0] >= 0)
-    unknown = np.flatnonzero(asked & (truth < 0))
+    request = (rows >= 0) & (encode(answers, "truth label")[0] >= 0)
+    unknown = np.flatnonzero(request & (truth < 0))
     if len(unknown):
         first = answers[int(unknown[0])].as_py()
         warnings.warn(
@@ -267,7 +267,7 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
             DataWarning,
             stacklevel=2,
         )
-    rows, truth = rows[asked], truth[asked]
+    rows, truth = rows[request], truth[request]
     if not len(rows):
         raise DataError("no task of the truth file occurs in the labels; check that both use the same task ids")
     order = np.argsort(rows, kind="stable")
@@ -329,15 +329,15 @@ def read_known(
     return data
 
 
-def predict_tasks(model: DawidSkene, asked: Asked) -> int:
+def predict_tasks(model: DawidSkene, request: PredictRequest) -> int:
     """The consensus of new tasks under the workers of a model: predictions.csv."""
-    data = read_known(model, asked.data_file, asked.columns, asked.control, asked.talk, asked.reading)
-    with asked.talk.doing("predicting"):
+    data = read_known(model, request.data_file, request.columns, request.control, request.console, request.reading)
+    with request.console.doing("predicting"):
         posterior = model.predict_proba(data)
     values = model.classes_[posterior.argmax(axis=1)]
     columns = {"task": data.task_names, "value": values, "probability": posterior.max(axis=1)}
-    asked.results.table("predictions", columns, main=True)
-    return asked.conclude(data.n_rows, f"{number_of(data.n_rows, 'tasks')} labelled")
+    request.results.table("predictions", columns, main=True)
+    return request.conclude(data.n_rows, f"{number_of(data.n_rows, 'tasks')} labelled")
 
 
 def read_input(
@@ -395,7 +395,7 @@ def plan(
 
     console, clock = Terminal(quiet), StageClock()
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
-    gold_rules = reading.beside.rules(aliases=ALIASES)
+    gold_rules = reading.of_other_file.rules(aliases=ALIASES)
     abstaining = abstain_labels(abstain)
     tell_control(control, labels_file, console)
     with console.doing("reading"), clock.stage("data"):

@@ -24,14 +24,14 @@ from latentfit.core.em import EMResult, SolverState, Step, em
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import Prior, TableSteps, permuted
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture
-from latentfit.core.multistart import Candidate, Stood, race
+from latentfit.core.multistart import Candidate, MultiStartState, select_best
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.labels.data import RULED_OUT, CodedLabels, Labels
 from latentfit.labels.data.stored import sample_tasks, task_hashes
 from latentfit.labels.moments import CoLabelGraph, hold_known, vote_statistics
 
 if TYPE_CHECKING:
-    from latentfit.core.checkpoint import KeptFile
+    from latentfit.core.checkpoint import CheckpointFile
 
 SMOOTHING = 1.0
 """τ of ``smoothing="auto"``: pseudo-labels per worker and true class."""
@@ -228,10 +228,10 @@ def labels_key(data: CodedLabels) -> str:
     return f"{data.identity()} {int(task_hashes(data, 0).sum()):x}"  # the sum wraps around, exactly
 
 
-def checkpoint_writer(checkpoint_file: KeptFile) -> Callable[[Stood[Mixture, Sums]], None]:
+def checkpoint_writer(checkpoint_file: CheckpointFile) -> Callable[[MultiStartState[Mixture, Sums]], None]:
     """The callback of the multi-start selection: writes a checkpoint when one is due."""
 
-    def write(state: Stood[Mixture, Sums]) -> None:
+    def write(state: MultiStartState[Mixture, Sums]) -> None:
         if not checkpoint_file.due:
             return
         arrays: dict[str, NDArray[Any]] = {}
@@ -249,8 +249,8 @@ def checkpoint_writer(checkpoint_file: KeptFile) -> Callable[[Stood[Mixture, Sum
 
 
 def read_checkpoint(
-    checkpoint_file: KeptFile, candidates: Sequence[Candidate[Mixture, Sums]]
-) -> Stood[Mixture, Sums] | None:
+    checkpoint_file: CheckpointFile, candidates: Sequence[Candidate[Mixture, Sums]]
+) -> MultiStartState[Mixture, Sums] | None:
     """The state of an interrupted selection; None when there is no checkpoint to resume from."""
     if checkpoint_file.file is None:
         return None
@@ -262,7 +262,7 @@ def read_checkpoint(
             stats = candidate.steps.e_step(state.params)
             value, likelihood = candidate.steps.objective(state.params, stats), candidate.steps.log_likelihood(stats)
             done[candidate.name] = EMResult(state.params, stats, value, likelihood, state.n_iter, converged, state.path)
-    return Stood(facts["running"], resume_from[facts["running"]], done)
+    return MultiStartState(facts["running"], resume_from[facts["running"]], done)
 
 
 def _solver_state(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> SolverState[Mixture]:
@@ -319,7 +319,7 @@ def fit_em(
     limits: Limits,
     *,
     smoothing: float,
-    checkpoint_file: KeptFile | None = None,
+    checkpoint_file: CheckpointFile | None = None,
 ) -> tuple[Fit, list[str]]:
     """The best EM run over all initialisations, with class k = label k, and notes on what was chosen.
 
@@ -347,9 +347,12 @@ def fit_em(
 
 
 def _best(
-    data: CodedLabels, candidates: list[Candidate[Mixture, Sums]], limits: Limits, checkpoint_file: KeptFile | None
+    data: CodedLabels,
+    candidates: list[Candidate[Mixture, Sums]],
+    limits: Limits,
+    checkpoint_file: CheckpointFile | None,
 ) -> tuple[TableSteps, Fit, list[str]]:
-    selected = race(
+    selected = select_best(
         candidates,
         max_iter=limits.max_iter,
         tol=limits.tol,
@@ -378,12 +381,15 @@ def _best(
 
 
 def _checkpoint_arguments(
-    checkpoint_file: KeptFile | None, candidates: list[Candidate[Mixture, Sums]]
+    checkpoint_file: CheckpointFile | None, candidates: list[Candidate[Mixture, Sums]]
 ) -> dict[str, Any]:
     """Arguments of the multi-start selection for checkpoint and resume."""
     if checkpoint_file is None:
         return {}
-    return {"stood": read_checkpoint(checkpoint_file, candidates), "keep": checkpoint_writer(checkpoint_file)}
+    return {
+        "resume_from": read_checkpoint(checkpoint_file, candidates),
+        "on_iteration": checkpoint_writer(checkpoint_file),
+    }
 
 
 def choose_stopping_point(data: CodedLabels, steps: TableSteps, early: Fit, limits: Limits) -> Fit:

@@ -57,7 +57,7 @@ def page_of(fitted: Any, context: Context) -> Page:
         report,
         context,
         title="Consensus labels" if n_tasks is None else f"Consensus on {n_tasks:,} tasks",
-        door="labels",
+        family="labels",
         figures=_figures(crowd, context, tasks),
         picture=_accuracies(crowd) if tasks is None else _confidence(tasks),
         sections=sections,

@@ -40,7 +40,7 @@ def page_of(fitted: PairMatrix, context: Context) -> Page:
         report,
         context,
         title=f"Pairs of {items:,} items, {number} component{'s' if number > 1 else ''}",
-        door="pairs",
+        family="pairs",
         figures=_figures(fitted, known),
         picture=_items(fitted) if number > 1 else _marginal(fitted),
         sections=[

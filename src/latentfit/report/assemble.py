@@ -24,12 +24,12 @@ LONG = 8
 
 
 def page_about(
-    report: FitReport, context: Context, *, door: str, title: str, figures: Sequence[Figure], picture: Chart | None,
+    report: FitReport, context: Context, *, family: str, title: str, figures: Sequence[Figure], picture: Chart | None,
     sections: Sequence[Section], papers: Sequence[str] = (), lead: str = "",
 ) -> Page:  # fmt: skip
     """A family's page: its own sections between the verdict and the provenance."""
     provenance = provenance_of(context)
-    return Page(title, door, report.verdict, report.reasons, figures, picture, sections, provenance, papers, lead)
+    return Page(title, family, report.verdict, report.reasons, figures, picture, sections, provenance, papers, lead)
 
 
 def steps_figure(n_iter: int | None, converged: bool | None) -> Figure:
@@ -139,7 +139,7 @@ def page_of(fitted: Any, context: Context) -> Page:
         report,
         context,
         title=f"{type(fitted).__name__}: {summary.get('n_components', '?')} components",
-        door=type(fitted).__name__,
+        family=type(fitted).__name__,
         figures=[
             Figure("Rows", count(summary.get("n_rows"))),
             Figure("Components", count(summary.get("n_components"))),

@@ -92,7 +92,7 @@ class Page:
     """A whole report; `lead` is one sentence that says what was done."""
 
     title: str
-    door: str
+    family: str
     verdict: str
     reasons: Sequence[str]
     figures: Sequence[Figure]

@@ -54,7 +54,7 @@ def render(page: Page) -> str:
     scripts.append(_own("page.js"))
     body = (
         f'<a class="skip" href="#evidence">To the evidence</a><header class="top"><span class="brand">Latentfit</span>'
-        f'<span class="door">{_text(page.door)}</span><nav aria-label="Sections">{menu}</nav></header>'
+        f'<span class="door">{_text(page.family)}</span><nav aria-label="Sections">{menu}</nav></header>'
         f'<main>{first}<div id="evidence">{sections}</div>{last}</main>'
         f'<script type="application/json" id="content">{to_json({"charts": specs, "asks": asks})}</script>'
         + "".join(f"<script>{script}</script>" for script in scripts)

@@ -16,9 +16,9 @@ from latentfit.cli.options import (
     Reading,
     are_streamed,
     at_most,
+    checkpoint_settings,
     engine_of,
     engine_options,
-    keeping,
     max_iter_option,
     output_options,
     settings,
@@ -74,7 +74,7 @@ def table(
     from latentfit.tables.estimator.evidence import rows_needed
     from latentfit.tables.estimator.latent_class import LatentClass
 
-    console, checkpoint_options = Terminal(quiet), keeping(checkpoint, resume)
+    console, checkpoint_options = Terminal(quiet), checkpoint_settings(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)
     if streamed and (most or draws):
         raise click.UsageError(str(rows_needed("--compare and --bootstrap", "one file and --engine memory")))

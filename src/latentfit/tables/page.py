@@ -61,7 +61,7 @@ def page_of(fitted: LatentClass, context: Context) -> Page:
         report,
         context,
         title=f"{classes} {rows}",
-        door="tables",
+        family="tables",
         figures=_figures(fitted, joint, context, order),
         picture=_informative_chart(joint),
         sections=sections,

@@ -26,7 +26,7 @@ from latentfit.core.em import EMResult
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import count_parameters, gain_by_chance
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.progress import tried
+from latentfit.core.progress import candidate_numbers
 from latentfit.core.sampling import scramble
 from latentfit.core.table.replicates import ReplicatedRows, sample_rows, single_rows
 from latentfit.core.table.stored import AnyTable, StoredTable
@@ -83,7 +83,7 @@ def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, criterion: str)
     scores: list[Floats] = []  # of every row, at every number
     records = Records(few)
     since_best = 0
-    for number in tried(CANDIDATES, "classes"):
+    for number in candidate_numbers(CANDIDATES, "classes"):
         if number > max(table.total_weight / 2, 1):
             break
         full = fit_at(few, number)
@@ -114,7 +114,7 @@ def _by_bic(table: AnyTable, fit_at: FitAt) -> Chosen:
     seen: list[int] = []
     values: list[float] = []
     since_best = 0
-    for number in tried(CANDIDATES, "classes"):
+    for number in candidate_numbers(CANDIDATES, "classes"):
         if number > max(table.total_weight / 2, 1):
             break
         value = bic(table, number, fit_at(table, number).log_likelihood)

@@ -24,7 +24,7 @@ from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
 if TYPE_CHECKING:
-    from latentfit.cli.predict import Asked
+    from latentfit.cli.predict import PredictRequest
     from latentfit.topics.data.documents import Documents
     from latentfit.topics.estimator import TopicModel
 
@@ -179,18 +179,18 @@ def show(summary: dict[str, Any], console: Terminal) -> None:
     console.table("topics", ["topic", "share", "NPMI", "top words"], rows)
 
 
-def predict_topics(model: TopicModel, asked: Asked) -> int:
+def predict_topics(model: TopicModel, request: PredictRequest) -> int:
     """Proportions of the topics in new documents: documents.csv, as `latentfit topics` writes it."""
     from latentfit.topics.estimator import document_columns
 
-    with asked.talk.doing("reading"):
-        documents = read_known(asked.data_file, asked.columns, asked.talk, asked.reading)
+    with request.console.doing("reading"):
+        documents = read_known(request.data_file, request.columns, request.console, request.reading)
         if not isinstance(model.words_[0], str) or isinstance(documents.words[0], str):
             proportions = model.transform(documents)
         else:  # a matrix without names: its columns are the model's words, in their order
             proportions = model.transform(documents.matrix)
-    asked.results.table("documents", document_columns(documents.names, proportions), main=True)
-    return asked.conclude(len(proportions), number_of(len(proportions), "documents"))
+    request.results.table("documents", document_columns(documents.names, proportions), main=True)
+    return request.conclude(len(proportions), number_of(len(proportions), "documents"))
 
 
 def read_input(

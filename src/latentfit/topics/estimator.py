@@ -26,7 +26,7 @@ from latentfit.core.model_file import (
     restore_story,
     with_story,
 )
-from latentfit.core.multistart import Raced
+from latentfit.core.multistart import Selected
 from latentfit.core.names import Names, encode, match, to_arrow
 from latentfit.core.numbers import as_numbers, is_amount
 from latentfit.core.progress import StageClock
@@ -280,7 +280,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 
     def _refine(
         self, documents: Documents, starts: dict[str, Floats]
-    ) -> tuple[TopicPrior, PriorChoice | None, Raced[TopicParams, TopicStatistics]]:
+    ) -> tuple[TopicPrior, PriorChoice | None, Selected[TopicParams, TopicStatistics]]:
         """The pseudo-counts, chosen under the first start, and the best of the starts under them."""
         prior, chosen = self._prior(documents, next(iter(starts.values())))
         steps = TopicSteps.of(documents, prior, self.n_jobs)

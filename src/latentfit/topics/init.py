@@ -13,7 +13,7 @@ from latentfit.core.em import Step, em
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.spa import successive_projection
-from latentfit.core.multistart import Candidate, Raced, halve
+from latentfit.core.multistart import Candidate, Selected, successive_halving
 from latentfit.core.pair_em import PairSteps
 from latentfit.core.sampling import scramble
 from latentfit.core.spectral import (
@@ -234,8 +234,8 @@ def best_em_run(
     max_iter: int,
     tol: float,
     callback: Callable[[Step], None] | None = None,
-) -> Raced[TopicParams, TopicStatistics]:
+) -> Selected[TopicParams, TopicStatistics]:
     """The best EM run from named initial topics (M, K)."""
     candidates = [Candidate(name, steps, begin(steps, topics)) for name, topics in starts.items()]
     rounds = ROUNDS[: max(int(np.ceil(np.log2(max(len(candidates), 1)))), 1)]
-    return halve(candidates, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
+    return successive_halving(candidates, rounds=rounds, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)

@@ -35,7 +35,7 @@ def page_of(fitted: TopicModel, context: Context) -> Page:
         report,
         context,
         title=f"{number} topic{'s' if number > 1 else ''} of {many}",
-        door="topics",
+        family="topics",
         figures=_figures(fitted, known),
         picture=_words(fitted),
         sections=[

@@ -28,7 +28,7 @@ import numpy as np
 
 from latentfit.core.em import em
 from latentfit.core.kernels import Floats
-from latentfit.core.progress import tried
+from latentfit.core.progress import candidate_numbers
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.em import DEFAULT, FEWEST, MOST_TOKENS, SHORT_ITERATIONS, TopicPrior, TopicSteps, begin, completed
 from latentfit.topics.init import first_topics, word_spectrum
@@ -187,7 +187,7 @@ def _predicted(documents: Documents, seed: int, n_jobs: int | None) -> tuple[Flo
         fitted, other = (documents.take(np.sort(order[which])) for which in (fifth != fold, fifth == fold))
         folds.append((fitted, word_spectrum(WordPairs.of(fitted), grid[-1] - 1, tol=1e-6), other.split(0.5, seed)))
     values = []
-    for number in tried(grid, "topics"):
+    for number in candidate_numbers(grid, "topics"):
         fold_values = []
         for fitted, spectrum, halves in folds:
             steps = TopicSteps.of(fitted, TopicPrior.of(fitted, number, *DEFAULT), n_jobs)

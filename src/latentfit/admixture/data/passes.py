@@ -55,14 +55,14 @@ class SnpPasses:
         """Calls of the first SNPs."""
         return self.genotypes.calls_of(0, min(n_snps, self.n_snps))
 
-    def sums(self, work: SnpWork, *args: Any, beside: tuple[Floats, ...] = ()) -> Found:
+    def sums(self, work: SnpWork, *args: Any, auxiliary: tuple[Floats, ...] = ()) -> Found:
         """The sums of all parts, and what was made per SNP."""
-        return add_found(self._parts(work, args, beside))
+        return add_found(self._parts(work, args, auxiliary))
 
-    def _parts(self, work: SnpWork, args: tuple[Any, ...], beside: tuple[Floats, ...]) -> Iterator[Found]:
+    def _parts(self, work: SnpWork, args: tuple[Any, ...], auxiliary: tuple[Floats, ...]) -> Iterator[Found]:
         for begin in range(0, self.n_snps, self.part_snps):
             end = min(begin + self.part_snps, self.n_snps)
-            yield work(self._pieces(begin, end), tuple(one[begin:end] for one in beside), *args)
+            yield work(self._pieces(begin, end), tuple(one[begin:end] for one in auxiliary), *args)
 
     def _pieces(self, begin: int, end: int) -> Pieces:
         size = self.part_snps
@@ -78,7 +78,7 @@ class SnpPasses:
         """Log-likelihood, and the frequencies (SNP, population) one Newton step further."""
         if not self.n_snps:
             return 0.0, frequencies
-        found = self.sums(_step_part, proportions, floor, self.threads, beside=(frequencies,))
+        found = self.sums(_step_part, proportions, floor, self.threads, auxiliary=(frequencies,))
         assert found.rows is not None
         return float(found.sums[0]), found.rows
 
@@ -86,7 +86,7 @@ class SnpPasses:
         self, proportions: Floats, frequencies: Floats, *, squares: bool = False
     ) -> tuple[Floats, Floats, Floats]:
         """Value (person,), gradient (person, population) and minus the Hessian (person, population, population)."""
-        (sums,) = self.sums(_curvature_part, proportions, squares, self.threads, beside=(frequencies,)).sums
+        (sums,) = self.sums(_curvature_part, proportions, squares, self.threads, auxiliary=(frequencies,)).sums
         return unfold_curvature(sums, *proportions.shape)
 
 
@@ -106,21 +106,21 @@ def snp_passes_for(genotypes: AnyGenotypes, engine: str, n_jobs: int | None) -> 
     return SnpPasses(genotypes, n_jobs)
 
 
-def _step_part(pieces: Pieces, beside: tuple[Floats, ...], proportions: Floats, floor: float, threads: int) -> Found:
-    value, following = 0.0, np.empty_like(beside[0])
+def _step_part(pieces: Pieces, auxiliary: tuple[Floats, ...], proportions: Floats, floor: float, threads: int) -> Found:
+    value, following = 0.0, np.empty_like(auxiliary[0])
     for rows, calls in pieces:
         value, following[rows] = admixture_step(
-            calls, proportions, np.ascontiguousarray(beside[0][rows]), floor=floor, threads=threads, before=value
+            calls, proportions, np.ascontiguousarray(auxiliary[0][rows]), floor=floor, threads=threads, before=value
         )
     return Found((value,), following)
 
 
 def _curvature_part(
-    pieces: Pieces, beside: tuple[Floats, ...], proportions: Floats, squares: bool, threads: int
+    pieces: Pieces, auxiliary: tuple[Floats, ...], proportions: Floats, squares: bool, threads: int
 ) -> Found:
     sums: Floats | None = None
     for rows, calls in pieces:
-        frequencies = np.ascontiguousarray(beside[0][rows])
+        frequencies = np.ascontiguousarray(auxiliary[0][rows])
         sums = curvature_sums(calls, proportions, frequencies, squares=squares, threads=threads, into=sums)
     return Found((sums,))
 
@@ -138,13 +138,13 @@ class ClusterSnps(SnpPasses):
     def __init__(self, genotypes: StoredGenotypes, engine: str, n_jobs: int | None) -> None:
         super().__init__(genotypes, n_jobs)
         self.threads = 1  # workers are as many as there are cores
-        bare = replace(genotypes, samples=genotypes.samples[:0], snps=genotypes.snps[:0], alleles=None, lease=None)
+        bare = replace(genotypes, samples=genotypes.samples[:0], snps=genotypes.snps[:0], alleles=None, handle=None)
         size = (self.n_snps, self.n_persons, self.part_snps)
         self.spans = Spans(engine, range(0, self.n_snps, self.part_snps), _load, bare, size=size)
 
-    def sums(self, work: SnpWork, *args: Any, beside: tuple[Floats, ...] = ()) -> Found:
-        auxiliary = [tuple(one[span[0] : span[-1] + self.part_snps] for one in beside) for span in self.spans.parts]
-        found = self.spans.answers(_span_sums, auxiliary, work=work, args=args)
+    def sums(self, work: SnpWork, *args: Any, auxiliary: tuple[Floats, ...] = ()) -> Found:
+        per_span = [tuple(one[span[0] : span[-1] + self.part_snps] for one in auxiliary) for span in self.spans.parts]
+        found = self.spans.answers(_span_sums, per_span, work=work, args=args)
         return add_found(part for span in found for part in span)
 
 
@@ -154,12 +154,12 @@ def _load(begins: list[int], rows: StoredGenotypes, size: tuple[int, int, int]) 
     return [rows.calls_at(begin, min(begin + part, n_snps), n_persons) for begin in begins]
 
 
-def _span_sums(parts: list[Calls], auxiliary: tuple[Floats, ...], work: SnpWork, args: tuple[Any, ...]) -> list[Found]:
+def _span_sums(parts: list[Calls], per_span: tuple[Floats, ...], work: SnpWork, args: tuple[Any, ...]) -> list[Found]:
     """On a worker: one sum per part."""
     out, at = [], 0
     with one_blas_thread():
         for calls in parts:
             piece = slice(0, len(calls))
-            out.append(work(iter([(piece, calls)]), tuple(one[at : at + len(calls)] for one in auxiliary), *args))
+            out.append(work(iter([(piece, calls)]), tuple(one[at : at + len(calls)] for one in per_span), *args))
             at += len(calls)
     return out

@@ -22,7 +22,7 @@ from latentfit.admixture.data.genotypes import Genotypes, SnpBlocks, frame_calls
 from latentfit.core.errors import DataError
 from latentfit.core.kernels.admixture import Calls
 from latentfit.core.names import Names
-from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, path_for_now, write_flat
+from latentfit.engine.flat_file import FileHandle, fill_from, store_rows, store_temporarily, temporary_path, write_flat
 from latentfit.io.plink import facts_of_plink, stream_plink
 from latentfit.io.scan import Scan
 
@@ -38,7 +38,7 @@ class StoredGenotypes(SnpBlocks):
     samples: Names
     snps: Names
     alleles: NDArray[Any] | None = None
-    lease: Lease | None = None
+    handle: FileHandle | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -95,7 +95,7 @@ def store_blocks(
     blocks: Iterator[Calls], samples: Names, snps: Names, alleles: NDArray[Any] | None = None
 ) -> StoredGenotypes:
     """Calls that come block by block in a flat file, for this run only."""
-    return keep_for_now(lambda path, key: _write(path, key, blocks, samples, snps, alleles), ENDING)
+    return store_temporarily(lambda path, key: _write(path, key, blocks, samples, snps, alleles), ENDING)
 
 
 def store_bed(
@@ -113,7 +113,7 @@ def store_bed(
         found = stream_plink(path, threads, autosomes=autosomes, at_once=lambda people: snps_at_once(people, 3))
         return _write(file_path, key, found.blocks, found.samples, found.snps, found.alleles, found.notes)
 
-    return keep_rows(cache, fingerprint, ENDING, FORMAT, _revived, write)
+    return store_rows(cache, fingerprint, ENDING, FORMAT, _revived, write)
 
 
 def store_scan(scan: Scan, id_: str | None = None) -> StoredGenotypes:
@@ -125,7 +125,7 @@ def store_scan(scan: Scan, id_: str | None = None) -> StoredGenotypes:
     def write(file_path: Path, key: str) -> StoredGenotypes:
         return _write(file_path, key, *_turned(scan, id_))
 
-    return keep_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
+    return store_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
 
 
 # --------------------------------------------------------------------- files
@@ -158,8 +158,8 @@ def _names(listed: list[Any]) -> Names:
 
 def _turned(scan: Scan, id_: str | None) -> tuple[Iterator[Calls], Names, Names]:
     """Blocks of SNPs of a table of people: rows are written as they come, then read column after column."""
-    path = path_for_now("people.rows")
-    lease = Lease(path)
+    path = temporary_path("people.rows")
+    handle = FileHandle(path)
     people: list[Any] = []
     snps: Names | None = None
     behind = 0
@@ -177,7 +177,7 @@ def _turned(scan: Scan, id_: str | None) -> tuple[Iterator[Calls], Names, Names]
     shape = (behind, len(snps))
 
     def blocks() -> Iterator[Calls]:
-        held = lease
+        held = handle
         size = snps_at_once(shape[0], 2)
         for begin in range(0, shape[1], size):  # mapped for this block only
             some = np.memmap(path, np.uint8, "r", 0, shape)[:, begin : begin + size]

@@ -127,7 +127,7 @@ def leading_subspace(calls: Calls | SnpPasses, means: Floats, n_populations: int
         return Subspace(constant, means[:, None] * np.sqrt(n_persons), np.zeros(0))
     leading, values = _iterate(passes, means, width, filled=width)
     basis = np.column_stack([constant, leading])
-    coords = passes.sums(_coordinates_part, leading, basis.astype(np.float32), beside=(means,)).rows
+    coords = passes.sums(_coordinates_part, leading, basis.astype(np.float32), auxiliary=(means,)).rows
     assert coords is not None
     coords[:, 0] += means * np.sqrt(n_persons)
     return Subspace(basis, coords, np.sqrt(values))
@@ -153,7 +153,7 @@ def _iterate(passes: SnpPasses, means: Floats, width: int, *, filled: int) -> tu
     V = np.linalg.qr(fixed.standard_normal((n_persons, size)))[0]
     leading, values = V[:, :0], np.zeros(0)
     for _ in range(PASSES):
-        (Z,) = passes.sums(_turn_part, leading[:, :filled], V.astype(np.float32), beside=(means,)).sums
+        (Z,) = passes.sums(_turn_part, leading[:, :filled], V.astype(np.float32), auxiliary=(means,)).sums
         Z -= constant * (constant.T @ Z)
         V, values, _ = np.linalg.svd(Z, full_matrices=False)
         outside = V[:, :width] - leading @ (leading.T @ V[:, :width])
@@ -163,21 +163,23 @@ def _iterate(passes: SnpPasses, means: Floats, width: int, *, filled: int) -> tu
     return leading, values
 
 
-def _turn_part(pieces: Pieces, beside: tuple[Floats, ...], leading: Floats, V: NDArray[np.float32]) -> Found:
+def _turn_part(pieces: Pieces, auxiliary: tuple[Floats, ...], leading: Floats, V: NDArray[np.float32]) -> Found:
     """x'xV of a part's SNPs, centred."""
     Z = np.zeros(V.shape)
     for rows, calls in pieces:
-        for _, x in centred_blocks(calls, beside[0][rows], leading):
+        for _, x in centred_blocks(calls, auxiliary[0][rows], leading):
             Z += x.T @ (x @ V)
     return Found((Z,))
 
 
-def _coordinates_part(pieces: Pieces, beside: tuple[Floats, ...], leading: Floats, basis: NDArray[np.float32]) -> Found:
+def _coordinates_part(
+    pieces: Pieces, auxiliary: tuple[Floats, ...], leading: Floats, basis: NDArray[np.float32]
+) -> Found:
     """Coordinates (SNP, K) of a part's SNPs."""
     found = [
         (x @ basis).astype(np.float64)
         for rows, calls in pieces
-        for _, x in centred_blocks(calls, beside[0][rows], leading)
+        for _, x in centred_blocks(calls, auxiliary[0][rows], leading)
     ]
     return Found((0.0,), np.concatenate(found))
 

@@ -33,8 +33,8 @@ from latentfit.core.mixture.em import entropy_of, plain_steps
 from latentfit.core.mixture.init import MAX_CELLS, Sample, draw_sample, spectral_clusters, spread_rows
 from latentfit.core.mixture.merge_init import MERGE_ROWS, merge_down, single_merges
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
-from latentfit.core.multistart import Candidate, go_on, halve
-from latentfit.core.progress import tried
+from latentfit.core.multistart import Candidate, continue_em, successive_halving
+from latentfit.core.progress import candidate_numbers
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 
@@ -156,7 +156,7 @@ def cluster_path(
     search = _Search(table, draw_sample(table, SETTINGS.sample_rows, seed), last, tol, seed, n_jobs, truncated)
     restricted: list[RestrictedFit | None] = [None]
     ended = False
-    for number in tried(range(1, last + 1), "clusters"):
+    for number in candidate_numbers(range(1, last + 1), "clusters"):
         if number > min(least, last) and _passed(search.fits, search.n_varying, table.total_weight):
             break
         search.add()
@@ -237,7 +237,9 @@ class _Search:
             most = 2 if self.blank is None else SETTINGS.max_iter
             return "one cluster", em(steps, alone, max_iter=most, tol=max(self.tol, 1e-12), accelerate=most > 2)
         candidates = [Candidate(name, steps, init) for name, init in self._initialisations(before, number)]
-        best = halve(candidates, rounds=SETTINGS.rounds, max_iter=SETTINGS.max_iter, tol=self.tol, accelerate=True)
+        best = successive_halving(
+            candidates, rounds=SETTINGS.rounds, max_iter=SETTINGS.max_iter, tol=self.tol, accelerate=True
+        )
         return best.name, best.refined
 
     def _initialisations(self, before: Fit, number: int) -> Iterator[tuple[str, Mixture]]:
@@ -290,7 +292,7 @@ class _Search:
         for name, init in self._merged(fits[at + 1]) if back else self._split(fits[at - 1]):
             challenger = em(steps, init, max_iter=SETTINGS.challenge_iter, tol=self.tol, accelerate=True)
             if challenger.log_likelihood > fits[at].log_likelihood - self.near:
-                challenger = go_on(steps, challenger, SETTINGS.max_iter, tol=self.tol, accelerate=True)
+                challenger = continue_em(steps, challenger, SETTINGS.max_iter, tol=self.tol, accelerate=True)
             if challenger.log_likelihood > fits[at].log_likelihood:
                 fits[at], self.names[at] = challenger, name
         return fits[at].log_likelihood > before + SETTINGS.rise

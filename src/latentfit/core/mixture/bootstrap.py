@@ -44,8 +44,8 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import count_parameters, table_steps
 from latentfit.core.mixture.init import RowView, marginal_table, rows_as_seeds, soften
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.multistart import Candidate, halve
-from latentfit.core.progress import counted, tried
+from latentfit.core.multistart import Candidate, successive_halving
+from latentfit.core.progress import candidate_numbers, counted
 from latentfit.core.table.replicates import is_whole
 from latentfit.core.table.table import Table, group_rows
 from latentfit.core.verdict import reach_bounds, reach_ends, standard_errors_of, wilson
@@ -202,7 +202,9 @@ def _ratio(
     inits = [split_class(few.params, f, table, rng) for f in range(F)]
     inits += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(N_RANDOM_INITS)]
     candidates = [Candidate(str(number), steps, init) for number, init in enumerate(inits)]
-    many = halve(candidates, rounds=ROUNDS, max_iter=TEST_MAX_ITER, tol=TEST_TOLERANCE, accelerate=True).refined
+    many = successive_halving(
+        candidates, rounds=ROUNDS, max_iter=TEST_MAX_ITER, tol=TEST_TOLERANCE, accelerate=True
+    ).refined
     return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params
 
 
@@ -308,7 +310,7 @@ def compare(table: Table, numbers: Iterable[int], fit: Fit) -> dict[str, list[fl
     wanted = [int(number) for number in numbers]
     out: dict[str, list[float] | list[int]] = {"n_components": wanted}
     rows: list[dict[str, float]] = []
-    for number in tried(wanted, "classes"):
+    for number in candidate_numbers(wanted, "classes"):
         mixture = fit(table, number)
         rows.append(asdict(fit_indices(table, mixture)) | {"smallest": float(mixture.weights.min())})
     for name in rows[0] if rows else []:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from latentfit.core.checkpoint import KeptFile
+from latentfit.core.checkpoint import CheckpointFile
 from latentfit.core.em import EMResult, SolverState
 from latentfit.core.errors import DataError
 from latentfit.core.estimator import LatentModel
@@ -359,23 +359,23 @@ class SavedMixture:
     decided: dict[str, Any]
 
 
-class TableCheckpoint(KeptFile):
+class TableCheckpoint(CheckpointFile):
     """The file of one fit of a mixture."""
 
     @property
     def saved(self) -> SavedMixture | None:
         return None if self.file is None else _saved(self.file)
 
-    def keeping(self, decided: dict[str, Any]) -> Callable[[SolverState[Mixture]], None]:
+    def writer(self, decided: dict[str, Any]) -> Callable[[SolverState[Mixture]], None]:
         """What the EM run calls after every iteration."""
 
-        def keep(at: SolverState[Mixture]) -> None:
+        def write(at: SolverState[Mixture]) -> None:
             if self.due:
                 arrays = {"weights": at.params.weights, "table": at.params.table, "path": np.array(at.path)}
                 arrays["first"] = at.params.column_offsets
                 self.write(arrays, {"n_iter": at.n_iter, "decided": decided})
 
-        return keep
+        return write
 
 
 def table_key(table: AnyTable) -> str:

@@ -35,7 +35,7 @@ from latentfit.core.table.table import (
     plan_packing,
 )
 from latentfit.core.table.weights import WeightScale, WeightType, check_total, check_weight, scale_of, unweighted
-from latentfit.engine.flat_file import Lease, fill_from, keep_for_now, keep_rows, write_flat
+from latentfit.engine.flat_file import FileHandle, fill_from, store_rows, store_temporarily, write_flat
 from latentfit.io.scan import Scan
 
 FORMAT, ENDING = 4, "codes"
@@ -53,7 +53,7 @@ class StoredTable:
     missing_columns: NDArray[np.bool_]  # (N,) columns that have any
     grouped: bool
     names: tuple[str | int, ...]  # of all columns, also those without a value, which were set aside
-    lease: Lease | None = None
+    handle: FileHandle | None = None
     weighted: bool = False
     absent: int = 0  # rows without weight, which are not there
     scale: WeightScale | None = None  # of sampling weights; None: weights count rows
@@ -160,14 +160,14 @@ class StoredTable:
         cells = np.repeat(~gone, np.diff(self.column_offsets))
         columns = tuple(column for column, away in zip(self.columns, gone, strict=True) if not away)
         part = replace(
-            self, columns=columns, counts=self.counts[cells], missing_columns=self.missing_columns[~gone], lease=None
+            self, columns=columns, counts=self.counts[cells], missing_columns=self.missing_columns[~gone], handle=None
         )
         blocks = (block.codes[:, ~gone] for block in self.blocks())
 
         def write(path: Path, key: str) -> StoredTable:
             return _write(replace(part, path=path), blocks, key, self._weight_parts())
 
-        return keep_for_now(write, ENDING)
+        return store_temporarily(write, ENDING)
 
     def _weight_parts(self) -> Iterator[Floats]:
         for begin in range(0, self.n_rows if self.weighted else 0, PART_ROWS):
@@ -215,7 +215,7 @@ def code_scan(
     def write(path: Path, key: str) -> StoredTable:
         return _code(scan.batches(), path, key, learn, scan.untyped, weight, weight_type)
 
-    return keep_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
+    return store_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
 
 
 def _with_weight(scan: Scan, weight: str | None) -> Scan:
@@ -255,7 +255,7 @@ def code_frame(
     def write(path: Path, key: str) -> StoredTable:
         return _code(batches, path, key, learn, False, None if weight is None else apart, weight_type)
 
-    stored = keep_for_now(write, ENDING)
+    stored = store_temporarily(write, ENDING)
     called = {str(name): name for name in names}
     columns = tuple(replace(one, name=called[str(one.name)]) for one in stored.columns)
     return replace(stored, columns=columns, names=tuple(names))

@@ -148,7 +148,7 @@ def settle_baseline(
     noise: float | None = None,
     callback: Callable[[Step], None] | None = None,
     resume_from: SwitchSolverState | None = None,
-    keep: Callable[[SwitchSolverState], None] | None = None,
+    on_iteration: Callable[[SwitchSolverState], None] | None = None,
 ) -> tuple[EMResult[SwitchParams, SwitchStatistics], str | None]:
     """The fit under the convention, refined by EM from there, and a note; the given fit when there is no baseline.
 
@@ -160,7 +160,8 @@ def settle_baseline(
         return refined, None
     left = max(max_iter - refined.n_iter, 0)
     second_run = refine_switches(
-        X, flipped, noise=noise, max_iter=left, tol=tol, callback=callback, resume_from=resume_from, keep=keep
+        X, flipped, noise=noise, max_iter=left, tol=tol, callback=callback, resume_from=resume_from,
+        on_iteration=on_iteration,
     )  # fmt: skip
     if second_run.objective < refined.objective - COST * over(X).n_rows:
         return refined, None

@@ -97,7 +97,7 @@ def refine_observed(
     tol: float = 1e-7,
     callback: Callable[[Step], None] | None = None,
     resume_from: SolverState[SwitchParams] | None = None,
-    keep: Callable[[SolverState[SwitchParams]], None] | None = None,
+    on_iteration: Callable[[SolverState[SwitchParams]], None] | None = None,
 ) -> EMResult[SwitchParams, SwitchStatistics]:
     """EM on the observed cells of `values` (n, m), NaN where missing; ``max_iter=0`` evaluates `initial`."""
     x, observed = split_missing(values)
@@ -112,7 +112,7 @@ def refine_observed(
         accelerate=True,
         callback=callback,
         resume_from=resume_from,
-        keep=keep,
+        on_iteration=on_iteration,
     )
     if tol > 0 and fitted.n_iter < max_iter and fitted.params.sigma2 <= 2 * steps.floor:
         return replace(fitted, converged=True)  # without noise the objective falls by rounding alone: EM is at its end

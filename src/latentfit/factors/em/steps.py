@@ -131,7 +131,9 @@ class SwitchSteps:
         return max(estimated if self.noise is None else self.noise**2, self.floor)
 
     def e_step(self, params: SwitchParams) -> SwitchStatistics:
-        found = over(self.A).sums(_block_statistics, replace(params, centres=None), self.states, beside=params.centres)
+        found = over(self.A).sums(
+            _block_statistics, replace(params, centres=None), self.states, auxiliary=params.centres
+        )
         log_sum, state_counts, cross = found.sums
         constant = self.squares / (2 * params.sigma2) + self.n_cells / 2 * np.log(2 * np.pi * params.sigma2)
         return SwitchStatistics(float(log_sum - constant), state_counts, cross, found.rows)
@@ -161,9 +163,9 @@ class SwitchSteps:
         return SwitchParams(W, logs, sigma2, twice.centres)
 
 
-def _block_statistics(A: Floats, params: SwitchParams, how: States, beside: Codes | None = None) -> Found:
+def _block_statistics(A: Floats, params: SwitchParams, how: States, auxiliary: Codes | None = None) -> Found:
     """Of a block: Σ log of the sums over states, summed posteriors, Σ E[h] aᵀ; and its centres."""
-    rows = state_posterior(correlate(A, params), replace(params, centres=beside), how)
+    rows = state_posterior(correlate(A, params), replace(params, centres=auxiliary), how)
     return Found((rows.log_sum.sum(), rows.state_counts, _cross(rows.mean, A)), rows.centres)
 
 
@@ -255,11 +257,12 @@ def refine_switches(
     accelerate: bool = True,
     callback: Callable[[Step], None] | None = None,
     resume_from: SwitchSolverState | None = None,
-    keep: Callable[[SwitchSolverState], None] | None = None,
+    on_iteration: Callable[[SwitchSolverState], None] | None = None,
 ) -> EMResult[SwitchParams, SwitchStatistics]:
     """EM from weights in full space (d, m); ``max_iter=0`` evaluates the initial parameters. `noise` is σ if known.
 
-    `keep` is called with the solver state after every iteration; `resume_from` is such a state to continue from.
+    `on_iteration` is called with the solver state after every iteration; `resume_from` is such a state to continue
+    from.
     """
     em_options: dict[str, Any] = {"tol": tol, "accelerate": accelerate, "callback": callback}
     how, rows = way_to_sum(initial), over(X)
@@ -274,7 +277,7 @@ def refine_switches(
         inside = em(
             plane, replace(initial, W=initial.W @ basis), max_iter=max_iter - 1,
             resume_from=None if resume_from is None else resume_from.resume_from,
-            keep=None if keep is None else lambda at: keep(SwitchSolverState(at)), **em_options,
+            on_iteration=None if on_iteration is None else lambda at: on_iteration(SwitchSolverState(at)), **em_options,
         )  # fmt: skip
         initial = replace(inside.params, W=inside.params.W @ basis.T)  # freed of the plane
         known = replace(inside.sums, cross=_full_cross(rows, inside.params, basis, how))
@@ -284,7 +287,8 @@ def refine_switches(
     left = max(max_iter - before[0], 1)  # the plane's limit leaves one step at least to free the weights of it
     last = em(
         full, initial, max_iter=left, known=known, resume_from=None if resume_from is None else resume_from.resume_from,
-        keep=None if keep is None else lambda at: keep(SwitchSolverState(at, before)), **em_options,
+        on_iteration=None if on_iteration is None else lambda at: on_iteration(SwitchSolverState(at, before)),
+        **em_options,
     )  # fmt: skip
     # at the floor of the noise Σ‖x‖²/2σ² is rounded by some nats: a decrease that ended EM there is rounding
     at_floor = tol > 0 and last.n_iter < left and last.params.sigma2 <= 2 * full.floor
@@ -295,13 +299,13 @@ def refine_switches(
 
 def _full_cross(rows: RowPasses, params: SwitchParams, basis: Floats, how: States) -> Floats:
     """Σ E[h] xᵀ (d, m) under parameters in the plane."""
-    found = rows.sums(_cross_sums, replace(params, centres=None), basis, how, beside=params.centres)
+    found = rows.sums(_cross_sums, replace(params, centres=None), basis, how, auxiliary=params.centres)
     return np.asarray(found.sums[0])
 
 
-def _cross_sums(X: Floats, params: SwitchParams, basis: Floats, how: States, beside: Codes | None = None) -> Found:
+def _cross_sums(X: Floats, params: SwitchParams, basis: Floats, how: States, auxiliary: Codes | None = None) -> Found:
     beta = correlate(project(X, basis), params)
-    return Found((_cross(state_posterior(beta, replace(params, centres=beside), how).mean, X),))
+    return Found((_cross(state_posterior(beta, replace(params, centres=auxiliary), how).mean, X),))
 
 
 # -------------------------------------------------------------------- use

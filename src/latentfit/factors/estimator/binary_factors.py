@@ -370,12 +370,12 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         left = self.max_iter - fitted.n_iter
         if fitted.converged or left <= 0:
             return init, fitted, notes
-        keep = None if checkpoint_file is None else checkpoint_file.keeping()
+        on_iteration = None if checkpoint_file is None else checkpoint_file.writer()
         saved = None if checkpoint_file is None else checkpoint_file.saved
         last = refine_observed(
             values, fitted.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
             resume_from=None if saved is None else saved.place.resume_from,
-            keep=None if keep is None else lambda at: keep(SwitchSolverState(at)),
+            on_iteration=None if on_iteration is None else lambda at: on_iteration(SwitchSolverState(at)),
         )  # fmt: skip
         return init, replace(last, n_iter=fitted.n_iter + last.n_iter, path=fitted.path + last.path[1:]), notes
 
@@ -462,7 +462,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             return refine_switches(
                 X, params, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
                 resume_from=None if saved is None else saved.place,
-                keep=None if checkpoint_file is None else checkpoint_file.keeping(),
+                on_iteration=None if checkpoint_file is None else checkpoint_file.writer(),
             )  # fmt: skip
         if self.refine is not None and self.max_iter == 0:
             return refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
@@ -486,7 +486,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         return settle_baseline(
             X, refined, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
             resume_from=None if saved is None or saved.first is None else saved.place,
-            keep=None if checkpoint_file is None else checkpoint_file.keeping(refined),
+            on_iteration=None if checkpoint_file is None else checkpoint_file.writer(refined),
         )  # fmt: skip
 
     def _keep(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentfit.core.checkpoint import KeptFile
+from latentfit.core.checkpoint import CheckpointFile
 from latentfit.core.em import EMResult, SolverState
 from latentfit.core.model_file import (
     ROUNDING,
@@ -99,17 +99,17 @@ class SavedSwitches:
     first: SwitchFit | None
 
 
-class SwitchCheckpoint(KeptFile):
+class SwitchCheckpoint(CheckpointFile):
     """The file of one fit of switches."""
 
     @property
     def saved(self) -> SavedSwitches | None:
         return None if self.file is None else _saved(self.file)
 
-    def keeping(self, first: SwitchFit | None = None) -> Callable[[SwitchSolverState], None]:
+    def writer(self, first: SwitchFit | None = None) -> Callable[[SwitchSolverState], None]:
         """Callback of an EM run after every iteration; `first` is the result of the run before it."""
 
-        def keep(place: SwitchSolverState) -> None:
+        def write(place: SwitchSolverState) -> None:
             if not self.due:
                 return
             resume_from, before = place.resume_from, place.before
@@ -122,7 +122,7 @@ class SwitchCheckpoint(KeptFile):
                 facts["first"] = [first.n_iter, first.converged, first.log_likelihood, first.objective]
             self.write(arrays, facts)
 
-        return keep
+        return write
 
 
 def matrix_key(eigen: Spectrum, names: tuple[str | int, ...]) -> str:

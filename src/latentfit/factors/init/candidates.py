@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from latentfit.core.kernels import Floats
-from latentfit.core.multistart import Candidate, halve
+from latentfit.core.multistart import Candidate, successive_halving
 from latentfit.core.tensor.binary import KS_NULL, choose, choose_all, weights_of
 from latentfit.core.tensor.init import SpectralInit
 from latentfit.engine.passes import RowPasses
@@ -60,7 +60,9 @@ def selected_params(
     for position, y in enumerate(picks):
         params = initial_params(weights_of(y, init.whitening) @ basis, (y**2).sum(axis=1), init.sigma2)
         candidates.append(Candidate(str(position), plane_steps(rows, basis, way_to_sum(params), noise), params))
-    selected = halve(candidates, rounds=HALVING_ROUNDS, max_iter=sum(HALVING_ROUNDS), tol=0.0, accelerate=True)
+    selected = successive_halving(
+        candidates, rounds=HALVING_ROUNDS, max_iter=sum(HALVING_ROUNDS), tol=0.0, accelerate=True
+    )
     params = selected.refined.params
     winner = "the greedy one" if selected.name == "0" else "another than the greedy one"
     note = (

@@ -19,7 +19,7 @@ from latentfit.core.em import EMResult, Step, em
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.hmm import ChainSums, chain_log_likelihood
-from latentfit.core.multistart import Candidate, halve
+from latentfit.core.multistart import Candidate, successive_halving
 from latentfit.core.sampling import numbered_apart, scramble
 from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.steps import MOVES, TINY, Chain, ChainPrior, ChainSteps, chain_prior, normalised
@@ -446,5 +446,7 @@ def _select_init(
 ) -> tuple[str, Chain, dict[str, float]]:
     candidates = [Candidate(label, steps, start) for label, start in starts]
     limit = min(sum(rounds), max_iter)
-    selected = halve(candidates, rounds=rounds, max_iter=limit, tol=max(tol, SELECTION_TOL), accelerate=True)
+    selected = successive_halving(
+        candidates, rounds=rounds, max_iter=limit, tol=max(tol, SELECTION_TOL), accelerate=True
+    )
     return selected.name, selected.refined.params, selected.scores

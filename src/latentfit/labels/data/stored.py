@@ -31,14 +31,14 @@ from latentfit.core.names import (
 )
 from latentfit.core.sampling import Words, hash_limit, numbered_apart, scramble
 from latentfit.engine.flat_file import (
-    Lease,
+    FileHandle,
     Spill,
     WordSpill,
     by_bucket,
     fill_from,
-    keep_for_now,
-    keep_rows,
     letters_of,
+    store_rows,
+    store_temporarily,
     word_hashes,
     words_of,
     write_flat,
@@ -128,7 +128,7 @@ class StoredLabels(CodedLabels):
     class_names: Names
     edges: tuple[float, ...] | None = None
     answers: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None  # tasks that are known, in order; their classes
-    lease: Lease | None = None
+    handle: FileHandle | None = None
     never_given: tuple[int, ...] = ()
 
     @property
@@ -259,7 +259,7 @@ def code_labels(
     def write(path: Path, key: str) -> StoredLabels:
         return _code(scan, roles, path, key, abstain, gold, bins)
 
-    stored = keep_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
+    stored = store_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
     return stored if gold is None else stored.with_gold(gold)
 
 
@@ -278,7 +278,7 @@ def store_labels(labels: Labels) -> StoredLabels:
     def write(path: Path, key: str) -> StoredLabels:
         return _write(path, key, tasks(), kind, labels.worker_names, labels.class_names)
 
-    return replace(keep_for_now(write, ENDING), answers=labels.known, edges=labels.edges)
+    return replace(store_temporarily(write, ENDING), answers=labels.known, edges=labels.edges)
 
 
 def _code(

@@ -60,7 +60,7 @@ from latentfit.labels.init import METHODS, STREAMED, Initialisation, Settings, i
 from latentfit.labels.moments import CoLabelGraph, co_label_graph, vote_proportions
 
 if TYPE_CHECKING:
-    from latentfit.core.checkpoint import KeptFile
+    from latentfit.core.checkpoint import CheckpointFile
 
 MOST_CLASSES = 1000
 """More different labels than this are ids or free text, not classes."""
@@ -151,10 +151,10 @@ def fit_crowd(
         )
     checkpoint_file = None
     if checkpoint is not None:
-        from latentfit.core.checkpoint import KeptFile  # most fits are over before one is due
+        from latentfit.core.checkpoint import CheckpointFile  # most fits are over before one is due
         from latentfit.labels.em import labels_key
 
-        checkpoint_file = KeptFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
+        checkpoint_file = CheckpointFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
     data = _with_never_given(data)
     with one_blas_thread():
         free = data.without_gold()  # the classes are found without the known answers, see labels/em.py
@@ -231,7 +231,7 @@ def _fit_tables(
     inits: dict[str, Initialisation],
     settings: CrowdSettings,
     graph: CoLabelGraph,
-    checkpoint_file: KeptFile | None,
+    checkpoint_file: CheckpointFile | None,
 ) -> tuple[EMResult[Mixture, Sums], bool, list[str]]:
     """EM, and whether its tables are one-coin: asked for, or `auto` has few labels and it predicts them better."""
     one_coin = settings.method == "one-coin"
@@ -259,7 +259,7 @@ def _refine(
     inits: dict[str, Initialisation],
     settings: CrowdSettings,
     graph: CoLabelGraph,
-    checkpoint_file: KeptFile | None,
+    checkpoint_file: CheckpointFile | None,
     *,
     one_coin: bool,
 ) -> tuple[EMResult[Mixture, Sums], list[str]]:

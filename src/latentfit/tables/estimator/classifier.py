@@ -33,7 +33,7 @@ from latentfit.core.model_file import (
 )
 from latentfit.core.names import is_missing
 from latentfit.core.progress import StageClock
-from latentfit.core.progress import tried as numbers_tried
+from latentfit.core.progress import candidate_numbers as numbers_tried
 from latentfit.core.table.input import Bins, read_table
 from latentfit.core.table.replicates import sample_rows
 from latentfit.core.table.table import Column, Table, packed_alike
@@ -206,7 +206,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         if self.n_components is not None:
             return int(self.n_components)
         sample = sample_rows(table, MAX_ROWS, self._seed())
-        tried: list[int] = []
+        candidate_numbers: list[int] = []
         values: list[float] = []
         most = label_counts(sample).max() / 2  # with a class for every other row there is nothing left to learn
         grid = [number for number in CANDIDATES if number <= max(min(most, room), 1)]
@@ -214,14 +214,18 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
             left_out = self._leave_out(sample, number)
             if left_out is None:
                 return CANDIDATES[0]
-            tried.append(number)
+            candidate_numbers.append(number)
             values.append(left_out.log_likelihood)
             if values[-1] == max(values):
                 self._left_out = left_out
             if number >= PATIENCE and max(values[-2:]) < max(values):
                 break
-        self.selection_ = {"criterion": "log-likelihood of left-out labels", "n_components": tried, "value": values}
-        return tried[int(np.argmax(values))]
+        self.selection_ = {
+            "criterion": "log-likelihood of left-out labels",
+            "n_components": candidate_numbers,
+            "value": values,
+        }
+        return candidate_numbers[int(np.argmax(values))]
 
     def _leave_out(self, table: Table, number: int) -> LeftOut | None:
         """Labels of rows left out, predicted with so many latent classes per label.

@@ -396,17 +396,19 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             inits = self._initialisations(table, sample, n_components, min(n_init, MIN_INIT) if quick else n_init)
             name, first = inits[0]
             if sample.whole or len(inits) > 1:
-                raced = select_by_halving(sample, inits, smoothing, self.n_jobs, **em_options)
-                name, first = raced.name, raced.refined.params
+                selected = select_by_halving(sample, inits, smoothing, self.n_jobs, **em_options)
+                name, first = selected.name, selected.refined.params
             if sample.whole:
-                return FitAt(name, _as_given(raced.refined, sample, table))
+                return FitAt(name, _as_given(selected.refined, sample, table))
             init = sample.mixture_as_given(first, table.column_offsets)
             name = f"{name}, made from a sample of {SAMPLE_ROWS:,} rows"
         steps = table_steps(table, n_components, smoothing, self.n_jobs, self.engine)
-        keep = None if checkpoint_file is None else checkpoint_file.keeping({**(decided or {}), "start": name})
+        on_iteration = None if checkpoint_file is None else checkpoint_file.writer({**(decided or {}), "start": name})
         if table.n_rows <= SAMPLE_ROWS:  # beyond, `SETTLED` alone: half a nat is what each parameter is uncertain by
             em_options["tail_gain"] = min(self.tol * n_cells, TAIL_GAIN)
-        return FitAt(name, em(steps, init, accelerate=True, resume_from=resume_from, keep=keep, **em_options))
+        return FitAt(
+            name, em(steps, init, accelerate=True, resume_from=resume_from, on_iteration=on_iteration, **em_options)
+        )
 
     # ------------------------------------------------------------ results
 

@@ -13,7 +13,7 @@ from latentfit.core.mixture.em import quasi_newton, table_steps
 from latentfit.core.mixture.init import Sample, moment_inits, random_init
 from latentfit.core.mixture.merge_init import merged_inits
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.multistart import Candidate, MultiStart, Raced, halve, multistart
+from latentfit.core.multistart import Candidate, MultiStart, Selected, multistart, successive_halving
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import Sums
 
@@ -67,10 +67,12 @@ def select_by_halving(
     smoothing: float,
     n_jobs: int | None,
     **em_options: Any,
-) -> Raced[Mixture, Sums]:
+) -> Selected[Mixture, Sums]:
     """The best of the initialisations on the sample's rows; the better half stays each time, and one goes on."""
     steps = table_steps(sample.table, inits[0][1].n_classes, smoothing, n_jobs)
-    return halve([Candidate(name, steps, init) for name, init in inits], rounds=ROUNDS, accelerate=True, **em_options)
+    return successive_halving(
+        [Candidate(name, steps, init) for name, init in inits], rounds=ROUNDS, accelerate=True, **em_options
+    )
 
 
 def select_by_multistart(
