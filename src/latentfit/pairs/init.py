@@ -214,7 +214,7 @@ def pair_phases(
     rounds: int = 1,
     seed: int = 0,
 ) -> Phases:
-    """Algorithms 1 and 2; `rounds=0` is Phase I (Algorithm 1) alone."""
+    """Algorithms 1 and 2, with `tau` of (9); Theorems 1.1, 2.1 and 2.2 bound the error. `rounds=0` is Phase I alone."""
     one, two, three = split_counts(counts, 3, seed) if split else (counts, counts, counts)
     if not min(one.total, two.total, three.total) > 0:
         raise DataError(f"one of the three batches got none of {counts.n_pairs:g} pairs; use split=False")
