@@ -187,7 +187,7 @@ def threshold(repeats: int) -> None:
                 seen.append(overlap(made.blocks, model.labels_))
                 hoped.append(model.report_.quantities["expected_overlap"])
                 verdicts.append(model.report_.verdict)
-            shares = [verdicts.count(word) / repeats for word in ("not identifiable", "caution", "trusted")]
+            shares = [verdicts.count(word) / repeats for word in ("not identifiable", "caution", "ok")]
             cells = " | ".join(f"{share:.2f}" for share in shares)
             print(f"| {K} | {strength} | {np.mean(seen):.3f} | {np.mean(hoped):.3f} | {cells} |", flush=True)
 

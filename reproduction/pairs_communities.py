@@ -130,7 +130,7 @@ def _timed(run: Callable[[], tuple[float, float, float]]) -> list[float]:
 def _blocks(made: BlockGraph, K: int) -> list[float]:
     def fit() -> tuple[float, float, float]:
         model = BlockModel(K, n_jobs=1).fit(made.matrix)
-        doubted = 100.0 * (model.report_.verdict != "trusted")
+        doubted = 100.0 * (model.report_.verdict != "ok")
         return overlap(made.blocks, model.labels_), block_error(made, model.labels_, model.connectivity_), doubted
 
     return _timed(fit)

@@ -86,9 +86,9 @@ def check_numbers_are_finite(model: LatentModel, data: Any) -> None:
 
 def check_report_speaks(model: LatentModel, data: Any) -> None:
     report = _fit(model, data).report_
-    assert report.verdict in ("trusted", "caution", "not identifiable")
+    assert report.verdict in ("ok", "caution", "not identifiable")
     assert all(reason.strip() for reason in report.reasons)
-    assert report.verdict == "trusted" or report.reasons, "a verdict other than trusted needs a reason"
+    assert report.verdict == "ok" or report.reasons, "a verdict other than ok needs a reason"
     assert "verdict" in str(report)
     assert all(value >= 0 for value in report.seconds.values())
 

@@ -46,18 +46,18 @@ def verdict(seed, kind=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_sound_panels_are_trusted(seed):
-    assert verdict(seed) == "trusted"
+    assert verdict(seed) == "ok"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_spoilt_panels_are_not_trusted(kind):
-    assert verdict(1000, kind) != "trusted"
+    assert verdict(1000, kind) != "ok"
 
 
 if __name__ == "__main__":
     count = int(sys.argv[1])
     sound = [verdict(seed) for seed in range(count)]
-    print(f"sound: {sum(one != 'trusted' for one in sound)} of {count} doubted", flush=True)
+    print(f"sound: {sum(one != 'ok' for one in sound)} of {count} doubted", flush=True)
     spoilt = [verdict(10_000 + seed, KINDS[seed % len(KINDS)]) for seed in range(count)]
-    print(f"spoilt: {sum(one == 'trusted' for one in spoilt)} of {count} trusted", flush=True)
+    print(f"spoilt: {sum(one == 'ok' for one in spoilt)} of {count} trusted", flush=True)

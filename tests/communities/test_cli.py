@@ -47,7 +47,7 @@ def test_files_and_summary(folder, tmp_path, capsys):
     assert summary["n_rows"] == sum(summary["sizes"])
     assert np.array(summary["connectivity"]).shape == (3, 3)
     assert "3 blocks" in said.err
-    assert "verdict: trusted" in said.err
+    assert "verdict: ok" in said.err
     assert (out / "model.latent").exists()
     found = blocks(out / "communities.csv")
     assert len(found) == summary["n_rows"]

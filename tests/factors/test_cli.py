@@ -34,7 +34,7 @@ def test_writes_switches_weights_model_and_summary(table, tmp_path):
     assert len(weights) == 30
     summary = json.loads((out / "summary.json").read_text())
     assert summary["n_components"] == 3
-    assert summary["verdict"] == "trusted"
+    assert summary["verdict"] == "ok"
     assert summary["noise"] == pytest.approx(0.15, abs=0.01)
     again = tmp_path / "again"
     model = str(out / "model.latent")

@@ -19,7 +19,7 @@ from latentfit.factors.em.steps import SwitchParams, plane_steps, way_to_sum
 
 
 def told(examiner, words):
-    return any(words in sentence for _, sentence in examiner.found)
+    return any(words in check.reason for check in examiner.failed)
 
 
 def params_of(P, W=None, sigma2=0.01):
@@ -96,7 +96,7 @@ def correlated(c):
 def test_independent_switches_on_in_half_of_the_rows_are_reported(P, n, unseen):
     examiner = Examiner()
     switches._examine_conditions(examiner, params_of(P), n)
-    assert [s.split(" is on")[0] for _, s in examiner.found] == [f"Switch {i}" for i in unseen]
+    assert [check.reason.split(" is on")[0] for check in examiner.failed] == [f"Switch {i}" for i in unseen]
     assert examiner.quantities.keys() == {"condition_two", "condition_two_largest", "definite"}
 
 
@@ -121,7 +121,7 @@ def test_switch_probabilities_are_marginals_of_the_joint_distribution():
 def test_a_switch_on_or_off_in_fewer_than_twenty_rows_is_reported(on, n, words):
     examiner = Examiner()
     switches._examine_rows(examiner, np.array(on), n)
-    assert told(examiner, words) if words else not examiner.found
+    assert told(examiner, words) if words else not examiner.failed
 
 
 def seen(values, n=50, m=5, mean=None):
@@ -143,7 +143,7 @@ def looked_at(values, d, limit=1.0, beyond=0.5, **changed):
 
 def test_eigenvalues_taken_rise_above_noise_and_those_left_do_not():
     examiner, asked = looked_at([9.0, 1.001, 0.51, 0.2, 0.1], 2)
-    assert not examiner.found
+    assert not examiner.failed
     assert asked == [(2, 0.005), (3, 0.001)]
     assert examiner.quantities == pytest.approx(
         {"smallest_eigenvalue": 1.001, "noise_threshold": 1.0, "next_eigenvalue_over_threshold": 1.02}
@@ -206,7 +206,7 @@ def test_values_are_compared_with_two_bumps():
             rows @ inverse[:, i], lambda t, p=p, w=width: (1 - p) * norm.cdf(t / w) + p * norm.cdf((t - 1) / w)
         )
         assert examiner.quantities["fitted_scores"][i] == pytest.approx(by_hand.statistic, rel=1e-9)
-    assert not examiner.found
+    assert not examiner.failed
     examiner = Examiner()
     switches._examine_bumps(examiner, rows, SwitchParams(W, fitted.log_prior, 1e-9), np.array([0.3, 0.6]))
     assert not examiner.quantities  # without noise there is no shape to test

@@ -12,7 +12,7 @@ import pytest
 
 from latentfit import BinaryFactors
 from tests.factors.simulated_rows import HOPELESS, hopeless, sound
-from tests.system.verdict_counts import assert_doubted, assert_trusted
+from tests.system.verdict_counts import assert_doubted, assert_ok
 
 
 def verdict(world):
@@ -28,7 +28,7 @@ def test_unidentifiable_inputs_are_not_trusted():
 
 @pytest.mark.slow
 def test_sound_inputs_are_trusted():
-    assert_trusted(sound, verdict, 12)
+    assert_ok(sound, verdict, 12)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_continuous_factors_are_not_trusted_as_binary(seed, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         report = BinaryFactors(3).fit(X).report_
-    assert report.verdict != "trusted"
+    assert report.verdict != "ok"
     assert any("not two bumps" in reason or "other weights" in reason for reason in report.reasons)
 
 

@@ -46,7 +46,7 @@ def test_fractions_with_a_reference_are_written(files, capsys):
     assert "10 samples, 60 features, 3 parts" in said.err
     assert (summary["n_rows"], summary["n_components"], summary["n_features"]) == (10, 3, 60)
     assert summary["parts"] == ["B", "T", "NK"]
-    assert summary["verdict"] == "trusted"
+    assert summary["verdict"] == "ok"
     table, found = shares(out / "fractions.csv")
     assert table["sample"][:4] == ["s0", "s0", "s0", "s1"]
     assert table["part"][:4] == ["B", "T", "NK", "B"]

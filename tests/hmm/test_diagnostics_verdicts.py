@@ -15,7 +15,7 @@ from latentfit.hmm.diagnostics import neighbour_test
 from latentfit.hmm.em.steps import Chain
 from latentfit.simulate import draw_sequences
 from tests.hmm.simulated_chains import HOPELESS, hopeless, sound
-from tests.system.verdict_counts import assert_doubted, assert_trusted
+from tests.system.verdict_counts import assert_doubted, assert_ok
 
 
 def verdict(world):
@@ -31,7 +31,7 @@ def test_inputs_without_an_answer_are_not_trusted():
 
 @pytest.mark.slow
 def test_sound_inputs_are_trusted():
-    assert_trusted(sound, verdict, 6)
+    assert_ok(sound, verdict, 6)
 
 
 @pytest.mark.parametrize(

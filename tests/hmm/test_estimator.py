@@ -155,7 +155,7 @@ def test_the_model_is_found(made, fitted):
     assert apart[np.arange(3), order].max() < 0.25
     assert np.mean(order[made.states] == fitted.predict([WORDS[made.sequences.codes]])) > 0.75
     assert (np.diff(fitted.weights_) <= 0).all()
-    assert fitted.report_.verdict == "trusted", fitted.report_
+    assert fitted.report_.verdict == "ok", fitted.report_
 
 
 @pytest.mark.parametrize("accelerate", [False, True])
@@ -205,7 +205,7 @@ def test_dead_states_do_no_harm():
     for part in (model.start_, model.transitions_, model.emissions_):
         np.testing.assert_allclose(part.sum(axis=-1), 1.0)
     assert np.isfinite(model.score(["a", "b"]))
-    assert model.report_.verdict != "trusted"
+    assert model.report_.verdict != "ok"
 
 
 def test_one_state_is_the_unigram_model(lists):
@@ -491,7 +491,7 @@ def test_nothing_found_is_said(lists):
 def test_duplicates_of_a_sequence_are_no_evidence():
     sentence = list("the cat sat on the mat")
     model = CategoricalHMM().fit([sentence] * 300)
-    assert model.report_.verdict != "trusted"
+    assert model.report_.verdict != "ok"
     assert model.n_states_ == 1
     assert any("299 of 300 sequences are exact duplicates" in reason for reason in model.report_.reasons)
     assert model.report_.quantities["n_observed"] == len(sentence)

@@ -103,7 +103,7 @@ def test_a_family_of_judges_is_not_trusted(repeats, seed):
     model = judged([*family, *own[3:]])
     flags = list(model._fitted.quality.flag)
     if repeats == 0:
-        assert model.report_.verdict == "trusted"
+        assert model.report_.verdict == "ok"
         assert flags == [""] * 6
     else:
         assert model.report_.verdict == "caution"
@@ -202,7 +202,7 @@ def test_colluders_who_copy_a_guesser_are_flagged_and_independent_workers_are_no
     flags = np.array(model.workers_["flag"].to_pylist())
     assert all(flag.startswith("says the same as 4") for flag in flags[40:])
     assert not any(flag.startswith("says") for flag in flags[:40])
-    assert model.report_.verdict != "trusted"
+    assert model.report_.verdict != "ok"
 
 
 @pytest.mark.parametrize("slips", [0.1, 0.2])
@@ -234,7 +234,7 @@ def test_colluders_with_slips_whom_the_consensus_follows_overrule_the_others(sli
     assert "overrules the others" not in flags[:n_honest]
     assert model.report_.verdict == "caution"
     assert "overrules the others" not in honest.workers_["flag"].to_pylist()
-    assert honest.report_.verdict == "trusted"
+    assert honest.report_.verdict == "ok"
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -21,7 +21,7 @@ from latentfit.simulate import crowd
 
 
 def told(examiner, words):
-    return any(words in sentence for _, sentence in examiner.found)
+    return any(words in check.reason for check in examiner.failed)
 
 
 def labels_of(tasks, n_workers, classes=2):
@@ -91,7 +91,7 @@ def test_two_workers_alone_are_not_identifiable():
 def test_labels_without_an_odd_cycle_are_reported_from_two_percent_on(outside, level):
     examiner, _ = graph_doubts([100 - outside - 1, 1, outside], [0, 0, 1], [True, False])
     assert examiner.quantities["undetermined_labels"] == pytest.approx(outside / 100)
-    levels = [found for found, sentence in examiner.found if "form no odd cycle" in sentence]
+    levels = [check.level for check in examiner.failed if "form no odd cycle" in check.reason]
     assert levels == ([level] if level else [])
 
 
@@ -103,7 +103,7 @@ def test_tasks_with_one_worker_only_are_not_identifiable():
     found = structure.examine_structure(labels_of([{0: 0, 1: 1}, {1: 1}, {2: 0}], 3), graph)
     assert found.verdict == "not identifiable"  # no cycle at all
     triangle = labels_of([{0: 0, 1: 1, 2: 0}], 3)
-    assert structure.examine_structure(triangle, co_label_graph(triangle)).verdict == "trusted"
+    assert structure.examine_structure(triangle, co_label_graph(triangle)).verdict == "ok"
 
 
 def test_names_are_spelled_and_listed():
@@ -136,14 +136,14 @@ def test_crowds_and_classes_without_support_are_reported(monkeypatch):
         return examiner
 
     sound, none = [4.0, 4.0, 9.0], [-1, -1, -1]
-    assert not examined(4.0, sound, none).found
+    assert not examined(4.0, sound, none).failed
     assert told(examined(3.9, sound, none, related=3.9), "either they guess")
     assert told(examined(3.9, sound, none, related=4.0), "add gold answers")
     assert told(examined(3.9, sound, none, pairs=None), "add gold answers")
     assert told(examined(9.0, [3.9, 9.0, 9.0], none), "too rare to verify ('c0'): fewer than 16 tasks")
     assert told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "some classes differ ('c1' and 'c0')")
     assert not told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "too rare to verify")
-    assert not examined(9.0, [3.9, 9.0], [-1, -1], classes=2).found  # of two classes one is what the other is not
+    assert not examined(9.0, [3.9, 9.0], [-1, -1], classes=2).failed  # of two classes one is what the other is not
     monkeypatch.setattr(structure, "TABLE_CELLS", 3 * 9)  # three pairs of nine cells
     assert examined(3.9, sound, none).quantities["relation"] == 9.0
     monkeypatch.setattr(structure, "TABLE_CELLS", 3 * 9 - 1)
@@ -412,7 +412,7 @@ def sizes_examined(tasks, n_workers, classes=2):
 def test_three_labels_a_task_and_ten_a_worker():
     three = [{0: 0, 1: 1, 2: 0}] * 10
     examiner = sizes_examined([*three, {}], 4)
-    assert not examiner.found
+    assert not examiner.failed
     assert examiner.quantities == {
         "n_tasks": 11, "n_workers": 3, "n_labels": 30, "labels_per_task": 3.0, "labels_per_worker": 10
     }  # fmt: skip
@@ -441,7 +441,7 @@ def workers_examined(flags, n_labels, unexplained=0.0):
 
 
 def test_duplicated_idle_and_unexplained_labels_are_reported():
-    assert not workers_examined(["says the same as w1", "", ""], [19, 41, 40]).found
+    assert not workers_examined(["says the same as w1", "", ""], [19, 41, 40]).failed
     found = workers_examined(["says the same as w1", "", "few labels"], [20, 41, 39])
     assert told(found, "1 workers with 20% of the labels say the same as another one")
     beyond = workers_examined(["agrees with w1 more", "agrees with w0 more", ""], [10, 10, 80])
@@ -455,14 +455,14 @@ def test_duplicated_idle_and_unexplained_labels_are_reported():
         "agrees": 0,
         "overrules": 0,
     }
-    assert not workers_examined(["overrules the others", "", ""], [9, 51, 40]).found
+    assert not workers_examined(["overrules the others", "", ""], [9, 51, 40]).failed
     followed = workers_examined(["overrules the others", "", ""], [10, 50, 40])
     assert told(followed, "On the tasks of workers with 10% of the labels")
     assert found.quantities["flagged_labels"]["few"] == pytest.approx(0.39)
     idle = ["guessing", "constant", "adversarial", ""]
     assert not told(workers_examined(idle, [20, 20, 9, 51]), "who guess")
     assert told(workers_examined(idle, [20, 20, 10, 50]), "50% of the labels come from workers who guess")
-    assert not workers_examined([""], [9], unexplained=0.15).found
+    assert not workers_examined([""], [9], unexplained=0.15).failed
     assert told(workers_examined([""], [9], unexplained=0.16), "Workers agree in 16% of the cases")
     assert workers_examined([""], [9], unexplained=None).quantities["unexplained_agreement"] is None
 

@@ -37,12 +37,12 @@ def sound_verdicts(n_crowds: int) -> Counter[str]:
 
 
 def trusted_share(verdicts: Counter[tuple[str, str]]) -> float:
-    return sum(count for (_, verdict), count in verdicts.items() if verdict == "trusted") / verdicts.total()
+    return sum(count for (_, verdict), count in verdicts.items() if verdict == "ok") / verdicts.total()
 
 
 def test_few_broken_and_sound_crowds():
     assert trusted_share(broken_verdicts(2 * len(BROKEN))) == 0
-    assert sound_verdicts(12) == {"trusted": 12}
+    assert sound_verdicts(12) == {"ok": 12}
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_broken_crowds_are_not_trusted():
 @pytest.mark.slow
 def test_sound_crowds_are_trusted():
     verdicts = sound_verdicts(200)
-    assert verdicts["trusted"] / verdicts.total() >= 0.99, verdicts
+    assert verdicts["ok"] / verdicts.total() >= 0.99, verdicts
 
 
 @pytest.mark.parametrize(

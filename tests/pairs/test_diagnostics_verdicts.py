@@ -16,7 +16,7 @@ from latentfit.core.counts import read_counts
 from latentfit.pairs.diagnostics import structure_test
 from latentfit.simulate import draw_pairs, pairs
 from tests.pairs.simulated_counts import HOPELESS, SOUND, hopeless, sound
-from tests.system.verdict_counts import assert_doubted, assert_trusted
+from tests.system.verdict_counts import assert_doubted, assert_ok
 
 
 def report(world):
@@ -33,7 +33,7 @@ def test_counts_without_an_answer_are_not_trusted():
 
 @pytest.mark.slow
 def test_sound_counts_are_trusted():
-    assert_trusted(sound, report, 2 * len(SOUND))
+    assert_ok(sound, report, 2 * len(SOUND))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_independent_pairs_and_a_chosen_rank_are_not_trusted():
     assert found.n_components_ == 1
     assert found.report_.verdict == "caution"
     assert found.report_.reasons[0].startswith("No structure found")
-    assert PairMatrix(1).fit(counts).report_.verdict == "trusted"  # independence was asked for, and is there
+    assert PairMatrix(1).fit(counts).report_.verdict == "ok"  # independence was asked for, and is there
 
 
 def test_a_fit_that_misses_the_structure_is_not_trusted():

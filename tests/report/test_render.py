@@ -25,7 +25,7 @@ from tests.report.worlds import COMMANDS, HOSTILE
 
 def page(*blocks, text="a page", picture=None):
     return Page(text, text, "caution", [text], [Figure(text, text, text)] * 3, picture, [Section(text, blocks, text)],
-                [(text, text)], [text], text)  # fmt: skip
+                [(text, text)], [text], text, text, text)  # fmt: skip
 
 
 def without_scripts(content):
@@ -113,7 +113,7 @@ def test_a_million_tasks_make_a_small_page():
     fitted = fit_crowd(from_long(task, worker, said), CrowdSettings(method="majority"))
     shares = np.full(40, 0.8)  # what the diagnosis would find takes its time, and has no part in the size
     fitted.quality = WorkerQuality(np.full(40, 50_000), shares, shares - 0.01, shares + 0.01, np.full(40, "", object))
-    fitted.report = FitReport("trusted", [], {}, [], {})
+    fitted.report = FitReport("ok", [], {}, [], {})
     content = render(page_of(fitted, context_of({"n_rows": n})))
     assert len(content.encode()) < 2_000_000
     assert "The first 1,000 of 1,000,000 rows are shown." in content

@@ -106,7 +106,7 @@ def test_good_run_ends_alike_and_writes_whole_files(name, files, tmp_path, capsy
     written = lines[-1].removeprefix("wrote ").removesuffix(f" into {tmp_path / 'o'}").split(", ")
     assert sorted(written) == sorted(path.name for path in (tmp_path / "o").iterdir())
     if name in MORE:
-        assert f"verdict: {summary['verdict']}" in lines
+        assert f"verdict: {summary['verdict']}. {summary['headline']}" in lines
         assert all(f"note: {note}" in lines for note in summary["notes"])
     assert main([*call(files, name), "--out", str(tmp_path / "p"), "--quiet"]) == 0
     said = capsys.readouterr()
@@ -135,7 +135,7 @@ def test_exit_codes_of_every_command(name, files, tmp_path, capsys):
     assert not (tmp_path / "o").exists()
 
 
-@pytest.mark.parametrize("verdict", ["trusted", "caution"])
+@pytest.mark.parametrize("verdict", ["ok", "caution"])
 def test_strict_tells_the_verdict_of_a_saved_model(verdict, files, tmp_path):
     """Whatever the model is used for."""
     model = load(files / "m" / "model.latent")
@@ -143,7 +143,7 @@ def test_strict_tells_the_verdict_of_a_saved_model(verdict, files, tmp_path):
     model.save(tmp_path / "m.latent")
     for line in [*(call(files, name) for name in users(files)), ["report", str(files / "m" / "model.latent")]]:
         given = [str(tmp_path / "m.latent") if word.endswith("model.latent") else word for word in line]
-        assert main([*given, "--out", str(tmp_path / line[0]), "--quiet", "--strict"]) == int(verdict != "trusted")
+        assert main([*given, "--out", str(tmp_path / line[0]), "--quiet", "--strict"]) == int(verdict != "ok")
         assert main([*given, "--out", str(tmp_path / line[0]), "--quiet"]) == 0
 
 
@@ -153,7 +153,7 @@ def test_strict_is_there_wherever_a_verdict_is_said(tmp_path, capsys):
         silent = name in ("query", "completion")
         assert ("--strict" in capsys.readouterr().out) != silent, name
     code = main(["demo", "--out", str(tmp_path / "demo"), "--no-report", "--quiet", "--strict"])
-    assert code == int(json.loads((tmp_path / "demo" / "summary.json").read_text())["verdict"] != "trusted")
+    assert code == int(json.loads((tmp_path / "demo" / "summary.json").read_text())["verdict"] != "ok")
 
 
 @pytest.mark.parametrize("name", [*MORE, "impute", "predict"])
@@ -565,3 +565,12 @@ def test_results_do_not_depend_on_the_pieces_they_are_written_in(tmp_path, monke
 )  # fmt: skip
 def test_one_thing_is_not_called_several(number, things, said):
     assert number_of(number, things) == said
+
+
+@pytest.mark.parametrize("name", ["table", "labels"])
+def test_a_fit_without_checks_says_so(name, files, tmp_path, capsys):
+    assert main([*call(files, name), "--out", str(tmp_path / "o"), "--no-checks", "--strict"]) == 1
+    summary = json.loads((tmp_path / "o" / "summary.json").read_text())
+    assert [check["name"] for check in summary["checks"]] == ["checks_made"]
+    assert summary["verdict"] == "caution"
+    assert "--no-checks" in summary["reasons"][0]

@@ -31,8 +31,9 @@ def test_a_page_made_later(command, folder, tmp_path, capsys):
     out = run(command, folder)
     fresh = (out / "report.html").read_text(encoding="utf-8")
     assert main(["report", str(out / "model.latent"), "--out", str(tmp_path)]) == 0
-    verdict = json.loads((out / "summary.json").read_text())["verdict"]
-    assert capsys.readouterr().err.strip() == f"verdict: {verdict}; wrote {tmp_path / 'report.html'}"
+    summary = json.loads((out / "summary.json").read_text())
+    said = f"verdict: {summary['verdict']}. {summary['headline']}\nwrote {tmp_path / 'report.html'}"
+    assert capsys.readouterr().err.strip() == said
     alone = (tmp_path / "report.html").read_text(encoding="utf-8")
     told = re.compile(r"<h2>Provenance</h2><dl.*?</dl>", re.S)
     assert told.search(alone).group() == told.search(fresh).group()

@@ -28,7 +28,7 @@ from latentfit.topics.select import TopicNumber
 
 
 def told(found, words):
-    reasons = [sentence for _, sentence in found.found] if isinstance(found, Examiner) else found.reasons
+    reasons = [check.reason for check in found.failed] if isinstance(found, Examiner) else found.reasons
     return any(words in reason for reason in reasons)
 
 
@@ -95,7 +95,7 @@ def test_both_halves_take_their_turn():
 def test_one_observation_a_symbol_is_the_least_and_five_are_enough(N, K, level):
     examiner = Examiner()
     hmm._examine_size(examiner, N, 10, K)
-    assert [found for found, _ in examiner.found] == ([level] if level else [])
+    assert [check.level for check in examiner.failed] == ([level] if level else [])
     assert told(examiner, f"{N / 10:.1f} each") == (level == "caution")
 
 
@@ -147,7 +147,7 @@ def test_one_state_is_asked_about_dependence_alone(monkeypatch):
         data = read_sequences(letters(2))
         found = hmm.examine_chain(data, one, prior, np.ones(1), converged=True, path=None)
         assert told(found, "Neighbouring symbols depend") == doubted
-        assert found.verdict == ("caution" if doubted else "trusted")
+        assert found.verdict == ("caution" if doubted else "ok")
         expected = {
             "n_observed": 240, "n_symbols": 5, "observations_per_symbol": 48.0, "structure_z": 1.0,
             "structure_p_value": p_value, "smallest_singular_value": 1.0, "smoothing": 0.7,
@@ -218,7 +218,7 @@ def shown(counts, K, directions):
 def test_directions_beyond_chance_are_one_fewer_than_topics(K, directions, level, enough):
     examiner, asked = shown([[2, 1, 0], [0, 1, 2]], K, directions)
     assert asked == enough
-    assert [found for found, _ in examiner.found] == ([level] if level else [])
+    assert [check.level for check in examiner.failed] == ([level] if level else [])
     assert examiner.quantities["directions"] == directions
 
 
@@ -238,7 +238,7 @@ def test_topics_that_share_nine_tenths_are_one_and_thirty_tokens_make_one():
     weights = np.array([0.4, 0.3, 0.3])
     examiner = Examiner()
     topics._examine_lists(examiner, documents, three, weights)
-    assert not examiner.found  # more than a tenth apart, thirty tokens
+    assert not examiner.failed  # more than a tenth apart, thirty tokens
     expected = {"nearest_topics": 0.11, "smallest_topic_tokens": 30.0, "shared_top_words": 1.0}  # of three words
     expected["top_words_everywhere"] = 0
     assert examiner.quantities == pytest.approx(expected)
@@ -328,7 +328,7 @@ def test_topics_numbers_and_notes(monkeypatch):
         )  # fmt: skip
 
     found = examined(counts, TopicNumber(2, [9.0]))
-    assert found.verdict == "trusted"
+    assert found.verdict == "ok"
     expected = {
         "n_documents": 11, "n_words": 4, "n_tokens": 600.0, "tokens_per_word": 150.0, "empty_documents": 1,
         "documents_of_three": 10, "topics_shown": 2, "half_sample_distances": [0.0, 0.0],
@@ -352,7 +352,7 @@ def test_nothing_found_is_said_where_the_number_was_chosen():
     examiner = Examiner()
     examiner.quantities |= {"tokens_per_word": 3.0, "documents_of_three": 2}
     topics._examine_structure(examiner, documents_of(few), 1, None, 0)  # one topic was asked for
-    assert not examiner.found
+    assert not examiner.failed
 
 
 def test_copies_and_weights_are_said():
@@ -425,7 +425,7 @@ def examined_clusters(K=2, n_varying=8, rows=None, flagged=(), impurity=None, ch
 )  # fmt: skip
 def test_columns_that_vary_tell_so_many_clusters_apart(K, n_varying, level):
     found, _ = examined_clusters(K, n_varying)
-    assert found.verdict == (level or "trusted")
+    assert found.verdict == (level or "ok")
     assert found.quantities["n_varying_columns"] == n_varying
 
 
@@ -455,11 +455,11 @@ def test_three_impure_clusters_are_named_and_the_worst_overlap():
         f"The columns of cluster {k}" for k in (0, 2, 3)
     ]
     assert told(found, "(look at 'a' and 'b')")
-    assert examined_clusters(impurity=[0.2, 0.1])[0].verdict == "trusted"
+    assert examined_clusters(impurity=[0.2, 0.1])[0].verdict == "ok"
     assert told(examined_clusters(3, impurity=[0.21, 0.3, np.nan])[0], "About 30% of the rows in cluster 1")
 
 
 def test_numbers_that_lie_far_apart_and_short_climbs_are_told():
-    assert examined_clusters(chosen=(5, 3))[0].verdict == "trusted"
+    assert examined_clusters(chosen=(5, 3))[0].verdict == "ok"
     assert told(examined_clusters(chosen=(6, 3))[0], "asks for 6 clusters, the first large steps end at 3")
     assert examined_clusters(converged=False)[0].verdict == "caution"

@@ -14,13 +14,13 @@ def assert_doubted(make, report, few):
     """Inputs `make(seed)` without an answer are not trusted."""
     count = COUNT or few
     worlds = ((seed, make(seed)) for seed in range(count))
-    wrong = [(seed, getattr(world, "kind", "")) for seed, world in worlds if report(world).verdict == "trusted"]
+    wrong = [(seed, getattr(world, "kind", "")) for seed, world in worlds if report(world).verdict == "ok"]
     assert len(wrong) <= 0.01 * count, wrong
 
 
-def assert_trusted(make, report, few):
+def assert_ok(make, report, few):
     """Sound inputs `make(seed)` are trusted."""
     count = COUNT or few
     reports = ((seed, report(make(seed))) for seed in range(count))
-    wrong = [(seed, found.reasons) for seed, found in reports if found.verdict != "trusted"]
+    wrong = [(seed, found.reasons) for seed, found in reports if found.verdict != "ok"]
     assert len(wrong) <= 0.01 * count, wrong

@@ -22,7 +22,7 @@ from latentfit.tables.diagnostics.pairs import CellPairs
 
 
 def reported(examiner, words):
-    return any(words in sentence for _, sentence in examiner.found)
+    return any(words in check.reason for check in examiner.failed)
 
 
 def offsets_of(*sizes):
@@ -129,14 +129,14 @@ def sizes_examined(n, weights, missing_cells=(), columns=4, weight=None):
 def test_fifty_rows_a_class():
     examiner, needed = sizes_examined(200, [0.75, 0.25])
     assert needed == 50
-    assert not examiner.found
+    assert not examiner.failed
     assert examiner.quantities["rows_per_class"] == [150, 50]
     assert examiner.quantities["cells_per_parameter"] == pytest.approx(800 / (2 * 4 + 1))
     assert reported(sizes_examined(199, [0.75, 0.25])[0], "Class 1 rests on about 50 rows, fewer than the 50")
-    assert not sizes_examined(20, [1.0])[0].found  # one class is no division
+    assert not sizes_examined(20, [1.0])[0].failed  # one class is no division
     doubled, _ = sizes_examined(100, [0.75, 0.25], weight=np.full(100, 2.0))
     assert doubled.quantities["rows_with_three_cells"] == 200
-    assert not doubled.found
+    assert not doubled.failed
 
 
 def test_rows_tell_of_classes_with_three_cells():
@@ -202,7 +202,7 @@ def test_columns_meet_in_fifty_rows():
         assert reported(examiner, "fall into 2 parts") == (parts == 2)
         examiner = Examiner()
         tables._examine_co_observation(examiner, mixture_of([1.0]), evidence_of(4, co_observed), np.ones(4, bool))
-        assert not examiner.found
+        assert not examiner.failed
     examiner = Examiner()
     tables._examine_co_observation(examiner, mixture_of([0.5, 0.5]), evidence_of(4, co_observed), np.zeros(4, bool))
     assert examiner.quantities == {"parts_of_columns": 0, "share_of_pairs_not_met": None}
@@ -221,7 +221,7 @@ def test_kruskals_count_is_reached_or_reported(sizes, F, level):
     examiner = Examiner()
     tables._examine_count(examiner, mixture_of([1 / F] * F, sizes), np.arange(len(sizes)))
     assert examiner.quantities["kruskal_needed"] == 2 * F + 2
-    assert [found for found, _ in examiner.found] == ([level] if level else [])
+    assert [check.level for check in examiner.failed] == ([level] if level else [])
 
 
 def test_the_count_is_the_best_of_all_groupings():
@@ -298,7 +298,7 @@ def test_classes_differ_in_a_column_and_gain_more_than_chance(gap, nats, words, 
     monkeypatch.setattr(tables, "least_gain", lambda table, mixture: Gain(nats, 10.0, 400.0))
     examiner = Examiner()
     tables._examine_classes(examiner, None, mixture_of([0.5, 0.5]))
-    assert reported(examiner, words) if words else not examiner.found
+    assert reported(examiner, words) if words else not examiner.failed
     assert examiner.quantities == {
         "closest_classes": gap, "least_gain": nats, "gain_by_chance": 10.0, "gain_rows": 400.0
     }  # fmt: skip

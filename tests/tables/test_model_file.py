@@ -66,7 +66,7 @@ METADATA = {
     "features too few": ("n_features_in", lambda n: n - 1),
     "feature names of numbers": ("feature_names_in", lambda names: list(range(len(names)))),
     "no verdict": ("verdict", lambda n: "fine"),
-    "a verdict in a list": ("verdict", lambda n: ["trusted"]),
+    "a verdict in a list": ("verdict", lambda n: ["ok"]),
     "reasons of numbers": ("reasons", lambda n: [1]),
     "notes in one word": ("notes", lambda n: "none"),
     "selection in words": ("selection", lambda n: "by hand"),

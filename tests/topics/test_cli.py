@@ -44,7 +44,7 @@ def test_every_kind_of_file_gives_the_same(files, tmp_path, name, capsys):
     assert run("topics", files / name, "--topics", 2, "--out", tmp_path, "--json", *more) == 0
     summary = json.loads(capsys.readouterr().out)
     assert set(summary) >= SUMMARY
-    assert (summary["n_rows"], summary["n_components"], summary["verdict"]) == (200, 2, "trusted")
+    assert (summary["n_rows"], summary["n_components"], summary["verdict"]) == (200, 2, "ok")
     topics, documents = (pc.read_csv(tmp_path / f"{stem}.csv").to_pydict() for stem in ("topics", "documents"))
     assert list(topics) == ["topic", "word", "probability", "rank"]
     assert list(documents) == ["document", "topic", "proportion"]

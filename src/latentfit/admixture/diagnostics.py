@@ -106,7 +106,7 @@ def examine_ancestry(
             "there is less evidence than it seems, and a stretch of linked SNPs can pass for a population; thin the "
             "SNPs first, for example by plink2 --indep-pairwise 50 10 0.1.",
         )
-    examiner.doubt_stopped(converged, "EM", "figures")
+    examiner.check_converged(converged, "EM", "figures")
     if refit is not None and K > 1:
         _examine_other_start(examiner, proportions, log_likelihood, *refit())
     return examiner.conclude()

@@ -44,7 +44,7 @@ def demo(strict: bool, out: str, format_: str, json_: bool, seed: int, quiet: bo
         folder = results.folder
         console.say(f"look at {folder}/consensus.{format_} (a label and its probability for every digit),")
         if not no_report:
-            console.say(f"open {folder}/report.html in a browser (what was found, can it be trusted),")
+            console.say(f"open {folder}/report.html in a browser (what was found, what the checks say),")
         console.say(
             f"{folder}/workers.{format_} (how good each annotator is, with intervals) and {folder}/summary.json;"
         )

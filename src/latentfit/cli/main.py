@@ -1,6 +1,6 @@
 """`latentfit`: the group of commands, loaded one at a time, and the one place where errors become exit codes.
 
-Exit codes: 0 good, 1 written but not to be trusted (--strict), 2 usage, 3 bad data, 4 a file cannot be read
+Exit codes: 0 good, 1 written, verdict not ok (--strict), 2 usage, 3 bad data, 4 a file cannot be read
 or written, 70 a bug of Latentfit's own, 130 interrupted, 143 told to end (SIGTERM).
 """
 
@@ -27,7 +27,7 @@ COMMANDS = {
     **FAMILY_COMMANDS,
     "predict": Command("predict", "latentfit.cli.predict", "Use a saved model on new data"),
     "report": Command(
-        "report", "latentfit.cli.report", "The page of a saved model: what was found, and can it be trusted"
+        "report", "latentfit.cli.report", "The page of a saved model: what was found, and what the checks say"
     ),
     "demo": Command("demo", "latentfit.cli.demo", "The main job on built-in data, no network"),
     "completion": Command("completion", "latentfit.cli.main", "Print the completion script of a shell"),

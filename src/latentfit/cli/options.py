@@ -40,6 +40,8 @@ def output_options(default: str, *, report: bool = False, draws: bool = True) ->
     def add(command: F) -> F:
         if report:
             command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
+            command = click.option("--no-checks", is_flag=True, expose_value=False, callback=_skip_checks,
+                                   help="Make no checks; the verdict says so.")(command)  # fmt: skip
         for option in reversed(
             [
                 click.option("--out", default=default, show_default=True, callback=writable,
@@ -57,6 +59,13 @@ def output_options(default: str, *, report: bool = False, draws: bool = True) ->
     return add
 
 
+def _skip_checks(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    from latentfit.core.verdict import skipped_checks
+
+    if given:
+        context.with_resource(skipped_checks())
+
+
 def writable(context: click.Context, parameter: click.Parameter, folder: str | None) -> str | None:
     """Refuse a folder that cannot be written now, not after an hour of fitting; it need not be there yet."""
     if folder is None or folder == "-":
@@ -71,7 +80,7 @@ def writable(context: click.Context, parameter: click.Parameter, folder: str | N
     return folder
 
 
-strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'trusted'.")
+strict_option = click.option("--strict", is_flag=True, help="Exit with 1 when the verdict is not 'ok'.")
 abstain_option = click.option(
     "--abstain", multiple=True, help="A label that means no answer (repeatable); '' if there is none, not even -1."
 )

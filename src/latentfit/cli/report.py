@@ -43,7 +43,7 @@ def report(
     quiet: bool,
     **roles: str | None,
 ) -> int:  # fmt: skip
-    """Write report.html for a saved model: what was found, and can it be trusted?
+    """Write report.html for a saved model: what was found, and what the checks say.
 
     The summary.json beside the model tells how it was made. DATA, the rows of the fit or new ones, adds what only data
     can tell, such as the confidence of every task.
@@ -69,14 +69,15 @@ def report(
             data = read_input(model, data_file, columns, control, console, reading)
             summary["files"] = {**summary.get("files", {}), **file_hashes([data_file])}
         page = page_of(model, context_of(summary, data))
-    code = int(strict and page.verdict != "trusted")
+    code = int(strict and page.verdict != "ok")
     if out == "-":
         sys.stdout.write(render(page))
         return code
     folder = Path(model_file).parent if out is None else Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     write_report(folder / "report.html", page)
-    console.say(f"verdict: {page.verdict}; wrote {folder / 'report.html'}")
+    console.say(f"verdict: {page.verdict}. {page.headline}")
+    console.say(f"wrote {folder / 'report.html'}")
     return code
 
 

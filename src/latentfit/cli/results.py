@@ -15,6 +15,7 @@ import click
 
 import latentfit
 from latentfit.cli.console import Terminal
+from latentfit.core.verdict import summary_of
 
 if TYPE_CHECKING:
     from latentfit.core.estimator import LatentModel
@@ -114,8 +115,7 @@ def summarise(
         "converged": bool(_either(fitted, "converged")),
         "n_iter": int(_either(fitted, "n_iter")),
         "seconds": {stage: round(value, 6) for stage, value in report.seconds.items()},
-        "verdict": report.verdict,
-        "reasons": report.reasons,
+        **summary_of(report),
         "notes": report.notes,
         "seed": seed,
         "files": file_hashes(inputs),
@@ -131,8 +131,7 @@ def of_model(model: LatentModel, model_file: str, n_rows: int, stage: str, begin
         "n_rows": n_rows,
         **told_by(model),
         "seconds": {stage: round(time.perf_counter() - begin, 6)},
-        "verdict": model.report_.verdict,
-        "reasons": model.report_.reasons,
+        **summary_of(model.report_),
         **more,
     }
 
@@ -162,15 +161,17 @@ def conclude(
     for note in summary.get("notes", ()):
         console.say(f"note: {note}")
     if "verdict" in summary:
-        console.say(f"verdict: {summary['verdict']}")
+        console.say(f"verdict: {summary['verdict']}. {summary['headline']}")
     for reason in summary.get("reasons", ()):
         console.say(f"  - {reason}")
+    if summary.get("expected"):
+        console.say(f"expected: {summary['expected']['sentence']}")
     if show is not None and not console.quiet:
         show()
     if results.folder is not None:
         names = [os.path.relpath(path, results.folder) for path in results.written]
         console.say(f"wrote {', '.join(names)} into {results.folder}")
-    return int(strict and summary.get("verdict", "trusted") != "trusted")
+    return int(strict and summary.get("verdict", "ok") != "ok")
 
 
 def _either(fitted: Any, name: str) -> Any:

@@ -199,7 +199,7 @@ def examine_blocks(
             _examine_agreement(examiner, agreements)
     if graph.directed is not None:
         _examine_direction(examiner, graph.directed, graph.matrix)
-    examiner.doubt_stopped(fitted.converged)
+    examiner.check_converged(fitted.converged)
     return examiner.conclude()
 
 

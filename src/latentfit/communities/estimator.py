@@ -124,7 +124,7 @@ class BlockModel(ClusterMixin, LatentModel):
     >>> made = block_graph(600, 3, 12.0, strength=4.0, random_state=0)
     >>> model = BlockModel().fit(made.matrix)
     >>> model.n_blocks_, model.report_.verdict
-    (3, 'trusted')
+    (3, 'ok')
     >>> edges = [(f"{team}{i}", f"{team}{j}") for team in ("red", "blue") for i in range(8) for j in range(i)]
     >>> model = BlockModel(2).fit([*edges, ("red0", "blue1")])
     >>> sorted(model.nodes_[model.labels_ == model.labels_[0]].tolist())[:3], model.predict([("new", "red3")]).shape

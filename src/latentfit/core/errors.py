@@ -10,7 +10,7 @@
 
     Warning
     ├── sklearn.exceptions.ConvergenceWarning    the limit of iterations came first
-    ├── IdentifiabilityWarning                   an answer was given, its verdict is not ``trusted``
+    ├── IdentifiabilityWarning                   an answer was given, its verdict is not ``ok``
     └── DataWarning                              data was mended by a documented rule
 
 Every message says what was found, where, and what to do.

@@ -31,7 +31,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.model_file import ModelFile, write_model
 from latentfit.core.numbers import is_amount
 from latentfit.core.progress import StageClock
-from latentfit.core.verdict import Examination, FitReport, make_report
+from latentfit.core.verdict import Examination, FitReport, checks_are_skipped, make_report, unchecked
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
 
@@ -191,7 +191,7 @@ class LatentModel(BaseEstimator, ABC):
         check_is_fitted(self)
         notes = list(self._notes)
         with one_blas_thread(), self._clock.stage("diagnose"):
-            examination = self._examine(notes)
+            examination = unchecked() if checks_are_skipped() else self._examine(notes)
         if self.selection_ is not None:
             examination.quantities["selection"] = self.selection_
         return make_report(examination, notes, self._clock)

@@ -24,7 +24,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, get_args
+from typing import Any, BinaryIO
 
 import numpy as np
 import safetensors
@@ -37,7 +37,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.names import Names
 from latentfit.core.table.table import Column
-from latentfit.core.verdict import FitReport, Verdict
+from latentfit.core.verdict import VERDICTS, Check, Expectation, FitReport, state_of
 from latentfit.io.source import probe
 from latentfit.io.write import atomic_path
 
@@ -362,10 +362,7 @@ def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Ar
         "objective": float(model.objective_),
         **features_of(model),
         "selection": plain(model.selection_),
-        "verdict": report.verdict,
-        "reasons": list(report.reasons),
-        "notes": list(report.notes),
-        "quantities": plain({name: value for name, value in report.quantities.items() if name != "selection"}),
+        **report_state(report),
     }
 
 
@@ -392,15 +389,25 @@ def read_path(arrays: Arrays) -> Floats:
     return path
 
 
+def report_state(report: FitReport) -> dict[str, Any]:
+    """A report as a model file holds it: verdict, checks, expectation, notes, quantities."""
+    quantities = {name: value for name, value in report.quantities.items() if name != "selection"}
+    state: dict[str, Any] = plain({**state_of(report), "notes": list(report.notes), "quantities": quantities})
+    return state
+
+
 def read_report(metadata: dict[str, Any]) -> FitReport:
-    """What a file says of the verdict: its reasons, the notes, the numbers behind it."""
+    """The report of a fit as `report_state` wrote it, or as version 0.1.0 did, which stored no checks."""
     verdict, reasons, notes = (metadata[name] for name in ("verdict", "reasons", "notes"))
     _words(reasons, "reasons")
     _words(notes, "notes")
-    if verdict not in get_args(Verdict):
+    verdict = "ok" if verdict == "trusted" else verdict  # the word of 0.1.0
+    if verdict not in VERDICTS:
         raise ValueError(f"{verdict!r} is no verdict")
-    quantities = typed(metadata, "quantities", dict) if "quantities" in metadata else {}  # files of 0.1.0 had none
-    return FitReport(verdict, list(reasons), dict(quantities), list(notes), {})
+    quantities = typed(metadata, "quantities", dict) if "quantities" in metadata else {}
+    checks = [Check(**check) for check in typed(metadata, "checks", list)] if "checks" in metadata else []
+    expected = None if metadata.get("expected") is None else Expectation(**typed(metadata, "expected", dict))
+    return FitReport(verdict, list(reasons), dict(quantities), list(notes), {}, checks, expected)
 
 
 def features_of(model: Any) -> dict[str, Any]:

@@ -1,8 +1,15 @@
-"""Verdict of a fit with its reasons and quantities, and confidence intervals of proportions."""
+"""Verdict of a fit: named checks with their values and limits, what the model expects to be wrong, and intervals.
+
+A family's diagnostics put their checks to an `Examiner`. The verdict is the worst level among the checks that failed;
+`ok` says no more than that no check found a problem, so what the model itself expects to be wrong stands beside it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, Literal
 
@@ -17,48 +24,166 @@ WORST_CONDITION = 1e15
 """Condition number of a singular matrix, as far as double precision can tell."""
 LARGEST_LOG = 700.0
 """Logarithm of the largest number written out; beyond it, infinity."""
-
-Verdict = Literal["trusted", "caution", "not identifiable"]
 FEWEST = 10
-"""Rows, documents or steps below which nothing is trusted."""
-_ORDER: tuple[Verdict, ...] = ("trusted", "caution", "not identifiable")
+"""Rows, documents or steps below which no conclusion is drawn."""
+
+Verdict = Literal["ok", "caution", "not identifiable"]
+VERDICTS: tuple[Verdict, ...] = ("ok", "caution", "not identifiable")
+"""From good to bad."""
+_COLOURS = {"ok": "#1a7f37", "caution": "#9a6700", "not identifiable": "#cf222e"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One diagnostic check of a fit.
+
+    Attributes
+    ----------
+    name : str
+        Identifier, such as ``"residual_dependence"``; the same in every fit of a family.
+    title : str
+        What is checked, as a noun phrase.
+    passed : bool
+        Whether the check found no problem.
+    value, limit : float or None
+        What was measured, and the limit it was compared with; None where the check is yes or no.
+    p_value : float or None
+        Probability of such a value if there were no problem, where the null distribution is known.
+    level : {"caution", "not identifiable"}
+        What the verdict becomes when the check fails.
+    reason : str
+        If it failed, one sentence: what was found, the limit, why it matters, what to do.
+    """
+
+    name: str
+    title: str
+    passed: bool
+    value: float | None = None
+    limit: float | None = None
+    p_value: float | None = None
+    level: Verdict = "caution"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the model itself expects to be wrong in its answer.
+
+    Attributes
+    ----------
+    quantity : str
+        What is expected, such as ``"error of the consensus"``.
+    value : float
+        The expected value.
+    low, high : float or None
+        Interval of the value, where one is known.
+    coverage : float
+        Stated coverage of the interval.
+    sentence : str
+        The same as a sentence for pages and messages.
+    """
+
+    quantity: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    coverage: float = 0.8
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
 class Examination:
-    """Outcome of the diagnostics: reasons are full sentences, the verdict is the worst of their levels."""
+    """Outcome of the diagnostics."""
 
-    verdict: Verdict
-    reasons: list[str]
+    checks: list[Check]
     quantities: dict[str, Any]
+    expected: Expectation | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst level among the failed checks."""
+        return max((check.level for check in self.checks if not check.passed), key=VERDICTS.index, default="ok")
+
+    @property
+    def reasons(self) -> list[str]:
+        """Sentences of the failed checks, the worst first."""
+        failed = [check for check in self.checks if not check.passed]
+        return [check.reason for check in sorted(failed, key=lambda check: -VERDICTS.index(check.level))]
 
 
 @dataclass
 class Examiner:
-    """Collects the findings of the diagnostics."""
+    """Collects the checks of a fit and the quantities behind them."""
 
     quantities: dict[str, Any] = field(default_factory=dict)
-    found: list[tuple[Verdict, str]] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    expected: Expectation | None = None
+
+    def check(
+        self, name: str, title: str, passed: bool | np.bool_, reason: str, *, value: float | None = None,
+        limit: float | None = None, p_value: float | None = None, level: Verdict = "caution",
+    ) -> bool:  # fmt: skip
+        """Add a check, and return whether it passed; `reason` is the sentence for the case that it failed."""
+        numbers = (None if number is None else float(number) for number in (value, limit, p_value))
+        self.checks.append(Check(name, title, bool(passed), *numbers, level, "" if passed else reason))
+        return bool(passed)
 
     def doubt(self, level: Verdict, sentence: str) -> None:
-        """Add a finding."""
-        self.found.append((level, sentence))
+        """Add a failed check without name or value."""
+        self.checks.append(Check("finding", "finding", False, level=level, reason=sentence))
 
-    def doubt_few(self, number: float, things: str) -> None:
-        """Add a finding if the sample is smaller than `FEWEST`."""
-        if number < FEWEST:
-            self.doubt("caution", f"{number:g} {things} are too few for any conclusion; at least {FEWEST} are needed.")
+    def check_size(self, number: float, things: str) -> bool:
+        """Check that the sample is not smaller than `FEWEST`."""
+        return self.check(
+            "sample_size", f"At least {FEWEST} {things}", number >= FEWEST,
+            f"{number:g} {things} are too few for any conclusion; at least {FEWEST} are needed, so bring more.",
+            value=number, limit=FEWEST,
+        )  # fmt: skip
 
-    def doubt_stopped(self, converged: bool, climb: str = "EM", what: str = "the figures") -> None:
-        """Add a finding if the algorithm stopped at its limit of iterations."""
-        if not converged:
-            message = f"{climb} stopped before it converged, so {what} may still change"
-            self.doubt("caution", f"{message}; raise max_iter (--max-iter).")
+    def check_converged(self, converged: bool, algorithm: str = "EM", what: str = "the figures") -> bool:
+        """Check that the algorithm did not stop at its limit of iterations."""
+        return self.check(
+            "converged", f"{algorithm} converged", converged,
+            f"{algorithm} stopped before it converged, so {what} may still change; raise max_iter (--max-iter).",
+        )  # fmt: skip
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that failed so far."""
+        return [check for check in self.checks if not check.passed]
 
     def conclude(self) -> Examination:
-        worst = max((_ORDER.index(level) for level, _ in self.found), default=0)
-        ranked = sorted(self.found, key=lambda item: -_ORDER.index(item[0]))
-        return Examination(_ORDER[worst], [sentence for _, sentence in ranked], dict(self.quantities))
+        """The outcome."""
+        return Examination(list(self.checks), dict(self.quantities), self.expected)
+
+
+_skipped: ContextVar[bool] = ContextVar("checks_skipped", default=False)
+
+
+@contextmanager
+def skipped_checks() -> Iterator[None]:
+    """Within it, reports of fits are made without any check (``--no-checks``)."""
+    token = _skipped.set(True)
+    try:
+        yield
+    finally:
+        _skipped.reset(token)
+
+
+def checks_are_skipped() -> bool:
+    """Whether ``--no-checks`` was given."""
+    return _skipped.get()
+
+
+def unchecked() -> Examination:
+    """The outcome where the checks were skipped: nothing is known, which is not `ok`."""
+    examiner = Examiner()
+    examiner.check(
+        "checks_made", "Checks were made", False,
+        "The checks were skipped (--no-checks), so nothing is known about this fit; fit again without --no-checks for "
+        "a verdict.",
+    )  # fmt: skip
+    return examiner.conclude()
 
 
 @dataclass(frozen=True)
@@ -67,23 +192,29 @@ class FitReport:
 
     Attributes
     ----------
-    verdict : {"trusted", "caution", "not identifiable"}
-        The worst level among the findings.
+    verdict : {"ok", "caution", "not identifiable"}
+        The worst level among the failed checks. `ok` means that no check found a problem; it is no promise.
     reasons : list of str
-        One sentence per finding, the worst first; each ends with a suggestion.
+        One sentence per failed check, the worst first; each ends with a suggestion.
     quantities : dict
         The numbers behind the verdict, by name.
     notes : list of str
         How the data were read and the model was fitted.
     seconds : dict of str to float
         Wall-clock seconds per stage of the fit.
+    checks : list of Check
+        Every check that was made, passed or not. Empty for models that were saved by version 0.1.0.
+    expected : Expectation or None
+        What the model itself expects to be wrong.
 
     Examples
     --------
     >>> from latentfit import LatentClass
     >>> report = LatentClass(2).fit([["grey", "rain"], ["blue", "sun"], ["blue", "rain"]] * 20).report_
-    >>> report.verdict in ("trusted", "caution", "not identifiable"), type(report.reasons).__name__
+    >>> report.verdict in ("ok", "caution", "not identifiable"), type(report.reasons).__name__
     (True, 'list')
+    >>> [check.passed for check in report.checks if check.name == "converged"]
+    [True]
     """
 
     verdict: Verdict
@@ -91,24 +222,56 @@ class FitReport:
     quantities: dict[str, Any] = field(repr=False)
     notes: list[str]
     seconds: dict[str, float] = field(repr=False)
+    checks: list[Check] = field(default_factory=list, repr=False)
+    expected: Expectation | None = None
+
+    @property
+    def headline(self) -> str:
+        """The verdict as a sentence."""
+        return headline(self.verdict, len(self.checks))
 
     def __str__(self) -> str:
-        lines = [f"verdict: {self.verdict}"]
+        lines = [f"verdict: {self.verdict}. {self.headline}"]
         lines += [f"  - {reason}" for reason in self.reasons]
+        lines += [f"expected: {self.expected.sentence}"] if self.expected is not None else []
         lines += [f"note: {note}" for note in self.notes]
         lines.append("seconds: " + ", ".join(f"{stage} {value:.3f}" for stage, value in self.seconds.items()))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """The report as HTML, for notebooks."""
-        colour = {"trusted": "#1a7f37", "caution": "#9a6700", "not identifiable": "#cf222e"}[self.verdict]
         reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        expected = f"<p>{escape(self.expected.sentence)}</p>" if self.expected is not None else ""
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         seconds = ", ".join(f"{escape(stage)} {value:.3f}" for stage, value in self.seconds.items())
         return (
-            f'<div><b style="color:{colour}">verdict: {self.verdict}</b><ul>{reasons}</ul>'
+            f'<div><b style="color:{_COLOURS[self.verdict]}">verdict: {self.verdict}</b> {escape(self.headline)}'
+            f"<ul>{reasons}</ul>{expected}"
             f"<details><summary>how it was fitted</summary><ul>{notes}</ul>seconds: {seconds}</details></div>"
         )
+
+
+def headline(verdict: str, n_checks: int = 0) -> str:
+    """A verdict as a sentence: a statement about checks, not a promise."""
+    if verdict == "ok":
+        made = f" by {n_checks} checks" if n_checks else ""
+        return f"No problem found{made}."
+    return "Use this result with caution." if verdict == "caution" else "The data do not determine this result."
+
+
+def state_of(report: FitReport) -> dict[str, Any]:
+    """A report as a model file holds it, quantities and notes apart."""
+    return {
+        "verdict": report.verdict,
+        "reasons": list(report.reasons),
+        "checks": [asdict(check) for check in report.checks],
+        "expected": None if report.expected is None else asdict(report.expected),
+    }
+
+
+def summary_of(report: FitReport) -> dict[str, Any]:
+    """What summary.json says of a report."""
+    return {**state_of(report), "headline": report.headline}
 
 
 # -----------------------------------------------------------------------------
@@ -168,4 +331,7 @@ def jeffreys(proportion: Floats, trials: Floats, coverage: float) -> tuple[Float
 
 def make_report(examination: Examination, notes: list[str], clock: StageClock) -> FitReport:
     """The public report of a fit."""
-    return FitReport(examination.verdict, examination.reasons, examination.quantities, notes, dict(clock.seconds))
+    return FitReport(
+        examination.verdict, examination.reasons, examination.quantities, notes, dict(clock.seconds),
+        examination.checks, examination.expected,
+    )  # fmt: skip

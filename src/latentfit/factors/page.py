@@ -190,7 +190,7 @@ def _combination(u: list[int]) -> str:
 
 
 def _advice(fitted: BinaryFactors) -> list[str]:
-    if fitted.report_.verdict == "trusted":
+    if fitted.report_.verdict == "ok":
         return [
             "weights.csv holds what each switch adds, switches.csv which are on in every row; BinaryFactors.transform "
             "gives the same for new rows."

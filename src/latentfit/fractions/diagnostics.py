@@ -74,7 +74,7 @@ def examine_fractions(
     if path is not None:
         examiner.quantities["left_out_errors"] = path.errors
     if not known:  # a reference serves one sample as well
-        examiner.doubt_few(len(fractions), "samples")
+        examiner.check_size(len(fractions), "samples")
     _examine_profiles(examiner, profiles, parts, errors, fixed_sum)
     if known and noise > LARGE_NOISE:
         examiner.doubt(
@@ -94,7 +94,7 @@ def examine_fractions(
         _examine_other_inits(examiner, data, fractions, residual, rng)
     if empty:
         examiner.doubt("caution", f"{empty} samples have no value at all and got the mean fractions; leave them out.")
-    examiner.doubt_stopped(converged, "The fit", "fractions")
+    examiner.check_converged(converged, "The fit", "fractions")
     return examiner.conclude()
 
 

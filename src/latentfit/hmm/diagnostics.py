@@ -135,7 +135,7 @@ def examine_chain(
     duplicated = _examine_duplicates(examiner, data)
     data = without_duplicates(data)  # duplicates are no further evidence
     K, M, N = chain.n_states, data.n_symbols, data.n_observed
-    examiner.doubt_few(N, "observed steps")
+    examiner.check_size(N, "observed steps")
     test = neighbour_test(data, max(K - 1, 1))
     singular = np.linalg.svd(chain.transitions, compute_uv=False)
     examiner.quantities |= {
@@ -177,7 +177,7 @@ def examine_chain(
         _examine_structure(examiner, data, float(singular[-1]), test)
         _examine_states(examiner, chain, weights, N)
         _examine_last_state(examiner, data, K, path is not None, threads)
-    examiner.doubt_stopped(converged, "Baum–Welch", "states")
+    examiner.check_converged(converged, "Baum–Welch", "states")
     return examiner.conclude()
 
 

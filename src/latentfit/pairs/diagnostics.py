@@ -127,7 +127,7 @@ def examine_pairs(evidence: PairEvidence) -> Examination:
             "The counts are not whole: they were taken as weights, and the tests behind this verdict assume that their "
             "sum is a number of observations; give counts.",
         )
-    examiner.doubt_stopped(evidence.converged, "The fit", "B")
+    examiner.check_converged(evidence.converged, "The fit", "B")
     return examiner.conclude()
 
 

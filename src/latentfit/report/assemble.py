@@ -14,7 +14,7 @@ from latentfit.core.registry import PAGES
 from latentfit.core.verdict import FitReport
 from latentfit.io.write import atomic_path
 from latentfit.report.charts import lines
-from latentfit.report.page import Block, Chart, Context, DataTable, Figure, Note, Page, Section
+from latentfit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 from latentfit.report.render import render, shown_number
 
 MOST_NUMBERS = 200
@@ -29,7 +29,11 @@ def page_about(
 ) -> Page:  # fmt: skip
     """A family's page: its own sections between the verdict and the provenance."""
     provenance = provenance_of(context)
-    return Page(title, family, report.verdict, report.reasons, figures, picture, sections, provenance, papers, lead)
+    expected = "" if report.expected is None else report.expected.sentence
+    return Page(
+        title, family, report.verdict, report.reasons, figures, picture, sections, provenance, papers, lead,
+        report.headline, expected,
+    )  # fmt: skip
 
 
 def steps_figure(n_iter: int | None, converged: bool | None) -> Figure:
@@ -74,19 +78,27 @@ def fit_section(fitted: Any, context: Context, *, squares: bool = False) -> Sect
 
 def next_section(report: FitReport, *advice: str) -> Section:
     """What to do next: the family's advice, and the reasons again, each of which ends with a suggestion."""
-    sentences = [*advice, *(report.reasons or [] if report.verdict != "trusted" else [])]
+    sentences = [*advice, *(report.reasons or [] if report.verdict != "ok" else [])]
     if not sentences:
         sentences = ["Nothing has to be done; the files beside this page hold the result."]
     return Section("What to do next", [Note(sentence) for sentence in sentences])
 
 
 def numbers_section(report: FitReport, text: str = "") -> Section:
-    """Every quantity of the diagnostics, by name."""
+    """Every check with its value and limit, and every quantity of the diagnostics by name."""
+    blocks: list[Block] = []
+    if report.checks:
+        failed_first = sorted(report.checks, key=lambda check: check.passed)
+        checks = [[check.title, check.value, check.limit, check.p_value, "passed" if check.passed else "failed"]
+                  for check in failed_first]  # fmt: skip
+        columns = ["check", Column("value", ".4g"), Column("limit", ".4g"), Column("p-value", ".2g"), "result"]
+        blocks.append(DataTable(columns, checks, "Checks behind the verdict, failed ones first."))
     rows = list(_flat(report.quantities))[:MOST_NUMBERS]
-    if not rows:
-        return Section("What was checked", [Note("The numbers behind the verdict are known to the fit alone.")], text)
-    table = DataTable(["number", "value"], rows, "Quantities behind the verdict.")
-    return Section("What was checked", [table], text)
+    if rows:
+        blocks.append(DataTable(["number", "value"], rows, "Quantities behind the verdict."))
+    if not blocks:
+        blocks.append(Note("The numbers behind the verdict are known to the fit alone."))
+    return Section("What was checked", blocks, text)
 
 
 def _flat(quantities: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

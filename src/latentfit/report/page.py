@@ -1,8 +1,8 @@
 """What a report is made of: a page, its sections, and the blocks in them. Plain values, no HTML.
 
-A page answers in this order: can it be trusted (verdict, reasons), what was found (three figures, one picture), the
-evidence (sections), where it comes from (provenance, papers). All text is the user's or ours and is escaped when the
-page is rendered; charts are Vega-Lite specs as plain dicts with their data inline.
+A page answers in this order: what the checks say (verdict, reasons, what is expected to be wrong), what was found
+(three figures, one picture), the evidence (sections), where it comes from (provenance, papers). All text is the user's
+or ours and is escaped when the page is rendered; charts are Vega-Lite specs as plain dicts with their data inline.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report; `lead` is one sentence that says what was done."""
+    """A whole report.
+
+    `headline` is the verdict as a sentence, `expected` what the model expects to be wrong, `lead` what was done.
+    """
 
     title: str
     family: str
@@ -101,6 +104,8 @@ class Page:
     provenance: Sequence[tuple[str, str]]
     papers: Sequence[str]
     lead: str = ""
+    headline: str = ""
+    expected: str = ""
 
 
 @dataclass(frozen=True)

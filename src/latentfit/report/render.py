@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from latentfit.core.verdict import headline
 from latentfit.report.page import MOST_ROWS, Ask, Block, Chart, Column, DataTable, Note, Page, Section
 
 _HERE = Path(__file__).parent
@@ -30,12 +31,8 @@ FEW_ROWS = 8
 """A table with no more rows needs no filter."""
 MOST_LETTERS = 300
 """A name longer than this is cut in the page."""
-VERDICTS = {
-    "trusted": ("good", "Trusted", "This result can be trusted."),
-    "caution": ("warn", "Caution", "Use this result with caution."),
-    "not identifiable": ("bad", "Not identifiable", "The data do not determine this result."),
-}
-NO_FINDING = "No check found a problem."
+TONES = {"ok": "good", "caution": "warn", "not identifiable": "bad"}
+"""Colour of a verdict."""
 NO_SCRIPT = "Charts, sorting and filtering need JavaScript; everything else is readable without."
 
 
@@ -77,9 +74,9 @@ class _Kept:
 
 
 def _first_screen(page: Page, kept: _Kept) -> str:
-    tone, chip, sentence = VERDICTS.get(page.verdict, ("warn", page.verdict, ""))
     reasons = "".join(f"<li>{_text(reason)}</li>" for reason in page.reasons)
-    why = f'<ul class="reasons">{reasons}</ul>' if reasons else f'<p class="reasons">{NO_FINDING}</p>'
+    why = f'<ul class="reasons">{reasons}</ul>' if reasons else ""
+    expected = f'<p class="expected">{_text(page.expected)}</p>' if page.expected else ""
     figures = "".join(
         f'<div class="figure"><dt>{_text(figure.label)}</dt><dd><b>{_text(figure.value)}</b>'
         f"<span>{_text(figure.note)}</span></dd></div>"
@@ -89,8 +86,9 @@ def _first_screen(page: Page, kept: _Kept) -> str:
     picture = "" if page.picture is None else f'<div class="picture">{_chart(page.picture, kept)}</div>'
     return (
         f'<section class="first"><div class="words"><h1>{_text(page.title)}</h1>{lead}'
-        f'<div class="verdict {tone}"><p class="saying"><span class="chip">{_text(chip)}</span>'
-        f'<strong id="verdict">{_text(sentence)}</strong></p>{why}</div>'
+        f'<div class="verdict {TONES.get(page.verdict, "warn")}"><p class="saying">'
+        f'<span class="chip">{_text("OK" if page.verdict == "ok" else page.verdict.capitalize())}</span>'
+        f'<strong id="verdict">{_text(page.headline or headline(page.verdict))}</strong></p>{why}{expected}</div>'
         f'<dl class="figures">{figures}</dl></div>{picture}</section>'
     )
 

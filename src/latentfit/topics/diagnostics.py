@@ -92,7 +92,7 @@ def examine_topics(
         "documents_of_three": int((lengths >= 3).sum()),
     }
     unlike = len(np.unique(documents.content))  # short ones too: a handful of texts, however often, fits any model
-    examiner.doubt_few(unlike, "documents" if unlike == documents.n_documents else "different documents")
+    examiner.check_size(unlike, "documents" if unlike == documents.n_documents else "different documents")
     _examine_counts(examiner, documents, distinct)
     enough = _examine_structure(examiner, distinct, K, number, seed)
     if K > 1:
@@ -102,7 +102,7 @@ def examine_topics(
             _examine_halves(examiner, distinct, topics, prior, seed, n_jobs)
     if examiner.quantities["empty_documents"]:
         examiner.quantities["note"] = "documents without words got the mean proportions"
-    examiner.doubt_stopped(converged, what="topics")
+    examiner.check_converged(converged, what="topics")
     return examiner.conclude()
 
 

@@ -85,7 +85,7 @@ def examine_clusters(
         "local_dependence": [list(pair) for pair in screening.dependent + screening.both],
         "limit_reached": screening.reached > 0,
     }
-    examiner.doubt_few(n_rows, "rows")
+    examiner.check_size(n_rows, "rows")
     if K > 1 and not has_room(n_varying, K):
         examiner.doubt(
             "not identifiable",
@@ -122,7 +122,7 @@ def examine_clusters(
         _examine_unseen(examiner, table, n_rows)
     else:
         _examine_zeros(examiner, table, mixture)
-    examiner.doubt_stopped(converged)
+    examiner.check_converged(converged)
     return examiner.conclude()
 
 

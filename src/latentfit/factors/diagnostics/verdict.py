@@ -125,14 +125,14 @@ def examine_switches(
     if params.d <= EXAMINED:
         _examine_conditions(examiner, params, n)
         _examine_rivals(examiner, rows, params, on, noise)
-    if params.d > 1 and not any(level == "not identifiable" for level, _ in examiner.found):
+    if params.d > 1 and examiner.conclude().verdict != "not identifiable":
         if missing is None:
             _examine_halves(examiner, rows, params, hashes[some], seed, noise)
         else:
             hashes = hash_rows(missing, seed)
             some = sampled(TEST_ROWS, hashes)
             _examine_halves(examiner, missing[some], params, hashes[some], seed, noise)
-    examiner.doubt_stopped(converged)
+    examiner.check_converged(converged)
     return examiner.conclude()
 
 

@@ -93,7 +93,7 @@ def examine_labels(
     examine_repeats(examiner, labels, mixture)
     _examine_consensus(examiner, judged, block_posterior)
     _examine_model(examiner, labels, mixture, pairs)
-    examiner.doubt_stopped(converged)
+    examiner.check_converged(converged)
     return examiner.conclude()
 
 

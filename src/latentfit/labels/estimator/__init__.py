@@ -26,18 +26,18 @@ from latentfit.core.model_file import (
     check_numbers,
     mixture_over,
     name_array,
-    plain,
     plain_names,
     read_names,
     read_path,
     read_report,
+    report_state,
     typed,
 )
 from latentfit.core.multistart import Candidate
 from latentfit.core.names import Names, from_names, tell_alike
 from latentfit.core.numbers import is_amount, is_gap_word
 from latentfit.core.progress import StageClock
-from latentfit.core.verdict import FitReport, make_report
+from latentfit.core.verdict import FitReport, checks_are_skipped, make_report, unchecked
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, engine_for
 from latentfit.labels.data import CodedLabels, Labels, check_scores, recode
@@ -358,14 +358,18 @@ class FittedCrowd:
     def report(self) -> FitReport:
         seen, quality = self.evidence, self.quality
         with one_blas_thread(), seen.clock.stage("diagnose"):
-            examination = examine_labels(
-                seen.data,
-                self.mixture,
-                graph=seen.graph,
-                block_posterior=seen.block_posterior,
-                converged=self.converged,
-                memory=seen.settings.memory,
-                quality=quality,
+            examination = (
+                unchecked()
+                if checks_are_skipped()
+                else examine_labels(
+                    seen.data,
+                    self.mixture,
+                    graph=seen.graph,
+                    block_posterior=seen.block_posterior,
+                    converged=self.converged,
+                    memory=seen.settings.memory,
+                    quality=quality,
+                )
             )
         return make_report(examination, seen.notes, seen.clock)
 
@@ -451,10 +455,7 @@ def crowd_state(crowd: FittedCrowd) -> tuple[Arrays, dict[str, Any]]:
         "converged": bool(crowd.converged),
         "log_likelihood": float(crowd.log_likelihood),
         "objective": float(crowd.objective),
-        "verdict": crowd.report.verdict,
-        "reasons": crowd.report.reasons,
-        "notes": crowd.report.notes,
-        "quantities": plain(crowd.report.quantities),
+        **report_state(crowd.report),
     }
     return arrays, metadata
 

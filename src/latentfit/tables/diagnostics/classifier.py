@@ -115,7 +115,7 @@ def examine_classifier(
     """Verdict on a classifier from its figures on rows left out, its labels and their rows (L,)."""
     examiner = Examiner()
     examiner.quantities["label_rows"] = {str(label): float(n) for label, n in zip(labels, counts, strict=True)}
-    examiner.doubt_stopped(converged)
+    examiner.check_converged(converged)
     if len(labels) < 2:
         examiner.doubt("caution", f"Every label is {labels[0]!r}, so there is nothing to tell apart.")
         return examiner.conclude()

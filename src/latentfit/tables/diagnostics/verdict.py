@@ -72,7 +72,7 @@ def examine_table(
     examiner = Examiner()
     with one_blas_thread():
         needed = _examine_sizes(examiner, table, mixture)
-        examiner.doubt_few(table.total_weight, "rows")
+        examiner.check_size(table.total_weight, "rows")
         evidence = count_evidence(table, mixture.n_classes)
         examiner.quantities |= {"pairs_columns": len(evidence.columns), "pairs_rows": evidence.n_rows}
         if len(evidence.columns) >= min(3, table.n_columns):
@@ -95,7 +95,7 @@ def examine_table(
         _add_theorems(examiner, table, mixture, evidence)
     if replication is not None and mixture.n_classes > 1:
         _examine_replication(examiner, replication)
-    examiner.doubt_stopped(converged)
+    examiner.check_converged(converged)
     return examiner.conclude()
 
 
