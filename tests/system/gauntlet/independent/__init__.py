@@ -1,0 +1,1 @@
+"""Scenarios by authors who had not seen the checks."""
