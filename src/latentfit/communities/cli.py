@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from latentfit.cli import options
 from latentfit.cli.console import Terminal, called, number_of
-from latentfit.cli.options import (
-    HIDDEN,
-    Reading,
-    at_most,
-    chosen_columns,
-    column_options,
-    max_iter_option,
-    output_options,
-    reading_options,
-    strict_option,
-    table_options,
-)
+from latentfit.cli.options import Reading
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
@@ -36,17 +26,17 @@ SHOWN = 12
 
 @click.command()
 @click.argument("files", metavar="EDGES…", nargs=-1, required=True)
-@click.option("--blocks", type=HIDDEN, help="Number of communities; found from the graph by default.")
+@click.option("--blocks", type=options.HIDDEN, help="Number of communities; found from the graph by default.")
 @click.option(
     "--degree-corrected", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
     help="Take degrees as given (yes), or let them tell communities apart (no)?",
 )  # fmt: skip
-@column_options(*ESTIMATORS["BlockModel"].roles)
-@table_options
-@max_iter_option
-@reading_options
-@strict_option
-@output_options("latentfit-communities", report=True)
+@options.column_options(*ESTIMATORS["BlockModel"].roles)
+@options.table_options
+@options.max_iter_option
+@options.reading_options
+@options.strict_option
+@options.output_options("latentfit-communities", report=True)
 def communities(
     files: tuple[str, ...], blocks: int | None, degree_corrected: str, source: str | None, target: str | None,
     weight: str | None, engine: str, memory: int | None, threads: int | None, strict: bool,
@@ -69,13 +59,15 @@ def communities(
     from latentfit.core.estimator import model_state
 
     console = Terminal(quiet)
-    columns = chosen_columns(source=source, target=target, weight=weight)
+    columns = options.chosen_columns(source=source, target=target, weight=weight)
     with counted_files(
         files, engine, memory, console, reading, ALIASES, _are_lines(files[0]), columns.values()
     ) as counted:
         graph = read_graph(counted, columns=columns, what=called(files[0]))
     corrected: Any = {"auto": "auto", "yes": True, "no": False}[degree_corrected]
-    model = BlockModel(blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads, **at_most(max_iter))
+    model = BlockModel(
+        blocks, degree_corrected=corrected, random_state=seed, n_jobs=threads, **options.at_most(max_iter)
+    )
     with console.doing("fitting"):
         model.fit(graph)
         report = model.report_

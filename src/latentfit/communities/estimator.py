@@ -27,22 +27,12 @@ from latentfit.communities.em import (
 )
 from latentfit.communities.init import Codes, spectral_labels
 from latentfit.communities.select import AGREE, DegreeTest, NumberOfBlocks, choose_blocks, examine_degrees
+from latentfit.core import model_file
 from latentfit.core.errors import DataError, NotIdentifiableError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.belief import MOST_BLOCKS
-from latentfit.core.model_file import (
-    ROUNDING,
-    Arrays,
-    check_numbers,
-    name_array,
-    plain_names,
-    read_names,
-    restore_story,
-    typed,
-    with_story,
-)
 from latentfit.core.multistart import Selected
 from latentfit.core.names import Names, match
 from latentfit.core.progress import StageClock
@@ -408,11 +398,39 @@ class BlockModel(ClusterMixin, LatentModel):
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return block_state(self)
+    # What the model file of a block model holds: the nodes and their probabilities, affinities, the fit history.
 
-    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-        restore_blocks(self, arrays, metadata)
+    def _state(self) -> tuple[model_file.Arrays, dict[str, Any]]:
+        arrays = {"probabilities": self.probabilities_, "weights": self.weights_}
+        arrays |= {"affinity": self._affinity, "held": self._held}
+        metadata = {
+            "nodes": model_file.plain_names(self.nodes_.tolist()),
+            "n_edges": int(self.n_edges_),
+            "corrected": bool(self.degree_corrected_),
+            "unit": float(self._unit),
+        }
+        return model_file.with_story(self, arrays, metadata)
+
+    def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
+        nodes, n_blocks = model_file.read_names(metadata, "nodes"), len(arrays["weights"])
+        if not n_blocks:
+            raise ValueError("there are no blocks")
+        shapes = {"probabilities": (len(nodes), n_blocks), "affinity": (n_blocks, n_blocks)}
+        model_file.check_numbers(arrays, shapes | {"weights": (n_blocks,), "held": (n_blocks,)})
+        sums = np.append(arrays["probabilities"].sum(axis=1), arrays["weights"].sum())
+        positive = all((arrays[name] > 0).all() for name in ("affinity", "weights"))
+        if not positive or (np.abs(sums - 1) > model_file.ROUNDING).any():
+            raise ValueError("probabilities do not sum to one, or an affinity or a proportion is zero")
+        model_file.restore_story(self, arrays, metadata)
+        if self.n_features_in_ != len(nodes):
+            raise ValueError(f"it has {len(nodes)} nodes and {self.n_features_in_} features")
+        self.n_edges_ = model_file.typed(metadata, "n_edges", int)
+        self.degree_corrected_ = model_file.typed(metadata, "corrected", bool)
+        self.nodes_ = model_file.name_array(nodes, "nodes")
+        self._unit = model_file.typed(metadata, "unit", float)
+        if self._unit <= 0:
+            raise ValueError(f"unit is {self._unit}")
+        self._publish(*(arrays[name] for name in ("probabilities", "weights", "affinity", "held")))
 
     nodes_: Names
     labels_: Codes
@@ -432,46 +450,3 @@ def _backend(X: Any) -> str:
     if sp.issparse(X) or isinstance(X, Graph | list | tuple) or hasattr(X, "nodes") or hasattr(X, "vs"):
         return "pyarrow"
     return backend_of(X)
-
-
-# -----------------------------------------------------------------------------
-# What the model file of a block model holds: the nodes and their probabilities, affinities, the fit history.
-
-
-def block_state(model: BlockModel) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of a fitted model."""
-    arrays = {
-        "probabilities": model.probabilities_,
-        "weights": model.weights_,
-        "affinity": model._affinity,
-        "held": model._held,
-    }
-    metadata = {
-        "nodes": plain_names(model.nodes_.tolist()),
-        "n_edges": int(model.n_edges_),
-        "corrected": bool(model.degree_corrected_),
-        "unit": float(model._unit),
-    }
-    return with_story(model, arrays, metadata)
-
-
-def restore_blocks(model: BlockModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Make `model` what `block_state` described; what does not fit together raises ValueError."""
-    nodes, n_blocks = read_names(metadata, "nodes"), len(arrays["weights"])
-    if not n_blocks:
-        raise ValueError("there are no blocks")
-    square = (n_blocks, n_blocks)
-    check_numbers(arrays, {"probabilities": (len(nodes), n_blocks), "weights": (n_blocks,), "affinity": square,
-                           "held": (n_blocks,)})  # fmt: skip
-    sums = np.append(arrays["probabilities"].sum(axis=1), arrays["weights"].sum())
-    if (np.abs(sums - 1) > ROUNDING).any() or not (arrays["affinity"] > 0).all() or not (arrays["weights"] > 0).all():
-        raise ValueError("probabilities do not sum to one, or an affinity or a proportion is zero")
-    restore_story(model, arrays, metadata)
-    if model.n_features_in_ != len(nodes):
-        raise ValueError(f"it has {len(nodes)} nodes and {model.n_features_in_} features")
-    model.n_edges_, model.degree_corrected_ = typed(metadata, "n_edges", int), typed(metadata, "corrected", bool)
-    model.nodes_ = name_array(nodes, "nodes")
-    model._unit = typed(metadata, "unit", float)
-    if model._unit <= 0:
-        raise ValueError(f"unit is {model._unit}")
-    model._publish(*(arrays[name] for name in ("probabilities", "weights", "affinity", "held")))

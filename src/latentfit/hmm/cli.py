@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from latentfit.cli import options
 from latentfit.cli.console import Terminal, called, number_of
-from latentfit.cli.options import (
-    Reading,
-    at_most,
-    chosen_columns,
-    column_options,
-    max_iter_option,
-    output_options,
-    reading_options,
-    settings,
-    strict_option,
-    table_options,
-)
+from latentfit.cli.options import Reading
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
@@ -44,12 +34,12 @@ SHOWN = 8
 @click.option(
     "--gap", "missing_symbols", multiple=True, metavar="SYMBOL", help="A symbol that means: not observed. Repeatable."
 )
-@column_options(*ESTIMATORS["CategoricalHMM"].roles)
-@table_options
-@max_iter_option
-@reading_options
-@strict_option
-@output_options("latentfit-hmm", report=True)
+@options.column_options(*ESTIMATORS["CategoricalHMM"].roles)
+@options.table_options
+@options.max_iter_option
+@options.reading_options
+@options.strict_option
+@options.output_options("latentfit-hmm", report=True)
 def hmm(
     files: tuple[str, ...], states: int | None, max_states: int | None, init: str, smoothing: float | None,
     letters: bool, missing_symbols: tuple[str, ...], sequence: str | None, symbol: str | None, time: str | None,
@@ -75,11 +65,11 @@ def hmm(
     console = Terminal(quiet)
     model = CategoricalHMM(
         states, max_states=max_states, init=init, smoothing="auto" if smoothing is None else smoothing,  # type: ignore[arg-type]
-        random_state=seed, n_jobs=threads, **at_most(max_iter),
+        random_state=seed, n_jobs=threads, **options.at_most(max_iter),
     )  # fmt: skip
-    with settings():
+    with options.settings():
         model._check_settings()
-    chosen = chosen_columns(sequence=sequence, symbol=symbol, time=time)
+    chosen = options.chosen_columns(sequence=sequence, symbol=symbol, time=time)
     with counted_files(files, engine, memory, console, reading, ALIASES, also=chosen.values()) as counted:
         data = _read(counted, called(files[0]), letters, missing_symbols, chosen)
     with console.doing("fitting"):

@@ -12,22 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from latentfit.core import model_file
 from latentfit.core.em import em
 from latentfit.core.errors import DataError, IdentifiabilityWarning, NotIdentifiableError
 from latentfit.core.estimator import LatentModel, seed_of
 from latentfit.core.frames import Columns, backend_of, build_frame
 from latentfit.core.kernels import BLOCK_ROWS, Floats
 from latentfit.core.kernels.hmm import MOST_STATES, best_paths, chain_log_likelihood, chain_posteriors
-from latentfit.core.model_file import (
-    ROUNDING,
-    Arrays,
-    check_numbers,
-    describe_column,
-    read_column,
-    restore_story,
-    typed,
-    with_story,
-)
 from latentfit.core.names import Names
 from latentfit.core.numbers import is_amount
 from latentfit.core.progress import StageClock
@@ -51,6 +42,8 @@ from latentfit.hmm.em.steps import (
     without_row,
 )
 from latentfit.hmm.select import MOST_TRIED, StatesPath, choose_states, superfluous, without_state
+
+PARAMETERS = ("start", "transitions", "emissions", "weights")
 
 
 class CategoricalHMM(LatentModel):
@@ -206,7 +199,11 @@ class CategoricalHMM(LatentModel):
             with clock.stage("number"):
                 number = self._choose(data)
             with clock.stage("refine"):
-                fitted = self._refine(data, number)
+                fitted = fit_chain(
+                    data, number, init=self.init, n_init=self.n_init, smoothing=self.smoothing,
+                    max_iter=self.max_iter, tol=self.tol, seed=self._seed(), threads=resolve_jobs(self.n_jobs),
+                    callback=self._progress("Baum–Welch"), grown=None if self._path is None else self._path.chain,
+                )  # fmt: skip
                 if self.n_states is None:
                     fitted = self._without_superfluous(data, fitted)
         self._keep(data, fitted)
@@ -224,14 +221,6 @@ class CategoricalHMM(LatentModel):
         self._notes.append(self._path.describe())
         return self._path.chosen
 
-    def _refine(self, data: Sequences, number: int) -> FittedChain:
-        """The best of the initialisations with so many states, and its smoothing."""
-        return fit_chain(
-            data, number, init=self.init, n_init=self.n_init, smoothing=self.smoothing,
-            max_iter=self.max_iter, tol=self.tol, seed=self._seed(), threads=resolve_jobs(self.n_jobs),
-            callback=self._progress("Baum–Welch"), grown=None if self._path is None else self._path.chain,
-        )  # fmt: skip
-
     def _without_superfluous(self, data: Sequences, fitted: FittedChain) -> FittedChain:
         """The same without states that nothing is in, and without the same state twice: nobody asked for them.
 
@@ -239,21 +228,18 @@ class CategoricalHMM(LatentModel):
         """
         assert self._path is not None
         before = fitted.refined.params.n_states
-        shown = fitted.refined.sums.emissions.sum(axis=1)
-        if self._path.chain is not None and superfluous(fitted.refined.params, shown) is not None:
-            prior = (
-                replace(fitted.prior, shape=chain_prior(data, 1.0).shape)
-                if fitted.prior.shape.ndim > 1
-                else fitted.prior
-            )
+
+        def run_again(prior: ChainPrior, start: Chain, name: str) -> FittedChain:
             steps = ChainSteps(data, prior, resolve_jobs(self.n_jobs))
-            refined = em(steps, self._path.chain, max_iter=self.max_iter, tol=self.tol, accelerate=True)
-            fitted = replace(fitted, refined=refined, prior=prior, init_name="grown")
-        while (state := superfluous(fitted.refined.params, fitted.refined.sums.emissions.sum(axis=1))) is not None:
-            steps = ChainSteps(data, without_row(fitted.prior, state), resolve_jobs(self.n_jobs))
+            refined = em(steps, start, max_iter=self.max_iter, tol=self.tol, accelerate=True)
+            return replace(fitted, refined=refined, prior=prior, init_name=name)
+
+        if self._path.chain is not None and superfluous(fitted.refined.params, fitted.observed) is not None:
+            shape = fitted.prior.shape if fitted.prior.shape.ndim == 1 else chain_prior(data, 1.0).shape
+            fitted = run_again(replace(fitted.prior, shape=shape), self._path.chain, "grown")
+        while (state := superfluous(fitted.refined.params, fitted.observed)) is not None:
             smaller = without_state(fitted.refined.params, state)
-            refined = em(steps, smaller, max_iter=self.max_iter, tol=self.tol, accelerate=True)
-            fitted = replace(fitted, refined=refined, prior=steps.prior)
+            fitted = run_again(without_row(fitted.prior, state), smaller, fitted.init_name)
         if (left := before - fitted.refined.params.n_states) > 0:
             self._notes.append(f"{left} of {before} states were empty or doubled after the last fit and were left out")
         return fitted
@@ -261,12 +247,12 @@ class CategoricalHMM(LatentModel):
     def _keep(self, data: Sequences, fitted: FittedChain) -> None:
         """Hold the states, heaviest first."""
         self._forget()
-        order = np.argsort(-fitted.refined.sums.emissions.sum(axis=1), kind="stable")
+        order = np.argsort(-fitted.observed, kind="stable")
         refined = permuted(fitted.refined, order)
         self._data, self.symbols_, self._letters = data, data.symbols, None
         self._publish(refined.params)
-        shown = refined.sums.emissions.sum(axis=1)
-        self.weights_ = shown / shown.sum()
+        observed = fitted.observed[order]
+        self.weights_ = observed / observed.sum()
         self._keep_fit(refined)
         self._prior, self.smoothing_ = fitted.prior, fitted.prior.emissions
         self.n_observed_ = data.n_observed
@@ -511,11 +497,38 @@ class CategoricalHMM(LatentModel):
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return hmm_state(self)
+    # What the model file of a hidden Markov model holds: three tables, the symbols in their own type, the fit history.
 
-    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-        restore_hmm(self, arrays, metadata)
+    def _state(self) -> tuple[model_file.Arrays, dict[str, Any]]:
+        arrays = {name: getattr(self, f"{name}_") for name in PARAMETERS}
+        metadata = {
+            "symbols": model_file.describe_column(Column("symbol", self.symbols_)),
+            "smoothing": float(self.smoothing_),
+            "n_observed": int(self.n_observed_),
+            "letters": self._letters,
+        }
+        return model_file.with_story(self, arrays, metadata)
+
+    def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
+        symbols = model_file.read_column(metadata["symbols"]).categories
+        K = len(arrays["start"])
+        if not K:
+            raise ValueError("start holds nothing")
+        model_file.check_numbers(
+            arrays, {"start": (K,), "transitions": (K, K), "emissions": (K, len(symbols)), "weights": (K,)}
+        )
+        for name in PARAMETERS:
+            if (np.abs(arrays[name].sum(axis=-1) - 1) > model_file.ROUNDING).any():
+                raise ValueError(f"{name} holds probabilities that do not sum to one")
+        model_file.restore_story(self, arrays, metadata)
+        self.smoothing_ = model_file.typed(metadata, "smoothing", float)
+        self.n_observed_ = model_file.typed(metadata, "n_observed", int)
+        if self.smoothing_ < 0 or self.n_observed_ < 1:
+            raise ValueError("smoothing or n_observed is too small")
+        letters = metadata.get("letters")  # the first files of 0.1.0 had none
+        self._letters = None if letters is None else model_file.typed(metadata, "letters", bool)
+        self.symbols_, self.weights_ = symbols, arrays["weights"]
+        self._publish(Chain(arrays["start"], arrays["transitions"], arrays["emissions"]))
 
     symbols_: Names
     weights_: Floats
@@ -562,44 +575,3 @@ def _columns_of_steps(model: CategoricalHMM, data: Sequences) -> Callable[[slice
         "sequence": data.names[owner[part]], "position": position[part], "symbol": words[data.codes[part]],
         "state": path[part], "probability": sure[part],
     }  # fmt: skip
-
-
-# -----------------------------------------------------------------------------
-# What the model file of a hidden Markov model holds: three tables, the symbols in their own type, the fit history.
-
-
-def hmm_state(model: CategoricalHMM) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of a fitted model."""
-    arrays = {
-        "start": model.start_,
-        "transitions": model.transitions_,
-        "emissions": model.emissions_,
-        "weights": model.weights_,
-    }
-    metadata = {
-        "symbols": describe_column(Column("symbol", model.symbols_)),
-        "smoothing": float(model.smoothing_),
-        "n_observed": int(model.n_observed_),
-        "letters": model._letters,
-    }
-    return with_story(model, arrays, metadata)
-
-
-def restore_hmm(model: CategoricalHMM, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Make `model` what `hmm_state` described; what does not fit together raises ValueError."""
-    symbols = read_column(metadata["symbols"]).categories
-    K = len(arrays["start"])
-    if not K:
-        raise ValueError("start holds nothing")
-    check_numbers(arrays, {"start": (K,), "transitions": (K, K), "emissions": (K, len(symbols)), "weights": (K,)})
-    for name in ("start", "transitions", "emissions", "weights"):
-        if (np.abs(arrays[name].sum(axis=-1) - 1) > ROUNDING).any():
-            raise ValueError(f"{name} holds probabilities that do not sum to one")
-    restore_story(model, arrays, metadata)
-    model.smoothing_, model.n_observed_ = typed(metadata, "smoothing", float), typed(metadata, "n_observed", int)
-    if model.smoothing_ < 0 or model.n_observed_ < 1:
-        raise ValueError("smoothing or n_observed is too small")
-    letters = metadata.get("letters")  # the first files of 0.1.0 had none
-    model._letters = None if letters is None else typed(metadata, "letters", bool)
-    model.symbols_, model.weights_ = symbols, arrays["weights"]
-    model._publish(Chain(arrays["start"], arrays["transitions"], arrays["emissions"]))

@@ -9,23 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from latentfit.core import model_file
 from latentfit.core.counts import Counts, read_counts
 from latentfit.core.errors import DataError, NotIdentifiableError
 from latentfit.core.estimator import FitHistory, LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import pair_ratios
-from latentfit.core.model_file import (
-    ROUNDING,
-    Arrays,
-    check_numbers,
-    name_array,
-    plain_names,
-    read_names,
-    restore_story,
-    typed,
-    with_story,
-)
 from latentfit.core.names import Names, match
 from latentfit.core.numbers import is_amount
 from latentfit.core.progress import StageClock
@@ -39,6 +29,7 @@ from latentfit.pairs.init import BIN_WIDTH, EPSILON, TAU, Factored, decompose, i
 from latentfit.pairs.moments import Symmetry, examine_symmetry
 
 Method = Literal["auto", "paper", "svd", "scaled-svd"]
+PARTS = ("marginal", "separation", "column_marginal", "column_separation", "signs")
 LEAST_LIFT = 1e-9
 """Least probability of a pair that was seen, in units of the two rarest items': where separations were cut an entry may
 be zero, and the logarithm of what rounding leaves of it would be a matter of the machine."""
@@ -384,11 +375,49 @@ class PairMatrix(LatentModel):
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return pair_state(self)
+    # What the model file of a `PairMatrix` holds: the factors of B, the items' names, the fit history.
 
-    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-        restore_pairs(self, arrays, metadata)
+    def _state(self) -> tuple[model_file.Arrays, dict[str, Any]]:
+        factored = self._factored
+        arrays: model_file.Arrays = {name: getattr(factored, name) for name in PARTS}
+        arrays |= {"singular_values": self.singular_values_, "item_counts": self.item_counts_}
+        if self.symmetric_:
+            arrays = {name: part for name, part in arrays.items() if not name.startswith("column_")}
+        if hasattr(self, "dictionary_"):
+            arrays |= {"dictionary": self.dictionary_, "mixing": self.mixing_}
+        same = self.column_items_ is self.items_ or np.array_equal(self.items_, self.column_items_)
+        metadata = {
+            "items": model_file.plain_names(self.items_.tolist()),
+            "column_items": None if same else model_file.plain_names(self.column_items_.tolist()),
+            "symmetric": bool(self.symmetric_),
+        }
+        arrays = {name: np.ascontiguousarray(part) for name, part in arrays.items()}
+        return model_file.with_story(self, arrays, metadata)
+
+    def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
+        column_items = items = model_file.name_array(model_file.read_names(metadata, "items"), "items")
+        if metadata["column_items"] is not None:
+            column_items = model_file.name_array(model_file.read_names(metadata, "column_items"), "column_items")
+        self.symmetric_ = model_file.typed(metadata, "symmetric", bool)
+        parts = {name: arrays[name if not self.symmetric_ else name.removeprefix("column_")] for name in PARTS}
+        rank = parts["signs"].shape[0]
+        shapes = {"separation": (len(items), rank), "column_separation": (len(column_items), rank)}
+        for name, shape in shapes.items():
+            if parts[name].shape != shape or parts[name].dtype != np.float64 or not np.isfinite(parts[name]).all():
+                raise ValueError(f"{name} has shape {parts[name].shape}, its names ask for finite numbers of {shape}")
+        sizes = {"marginal": (len(items),), "column_marginal": (len(column_items),)}
+        model_file.check_numbers({name: parts[name] for name in sizes}, sizes)
+        model_file.check_numbers(arrays, {"item_counts": (len(items),), "singular_values": (rank,)})
+        off = max(abs(float(parts[name].sum()) - 1) for name in sizes)
+        if off > model_file.ROUNDING or (np.abs(parts["signs"]) != 1).any():
+            raise ValueError("marginals do not sum to one, or signs are not signs")
+        model_file.restore_story(self, arrays, metadata, list(range(len(column_items))))
+        self.items_, self.column_items_ = items, column_items
+        self.singular_values_, self.item_counts_ = arrays["singular_values"], arrays["item_counts"]
+        if "dictionary" in arrays:
+            model_file.check_numbers(arrays, {"dictionary": (len(items), rank + 1), "mixing": (rank + 1, rank + 1)})
+            self.dictionary_, self.mixing_ = arrays["dictionary"], arrays["mixing"]
+        self._publish(Factored(**parts))
 
     items_: NDArray[Any]
     column_items_: NDArray[Any]
@@ -557,53 +586,3 @@ class ProbabilityMatrix:
 def _has_words(items: Any) -> bool:
     first = items if isinstance(items, str) else next(iter(items), None) if np.ndim(items) else items
     return isinstance(first, str)
-
-
-# -----------------------------------------------------------------------------
-# What the model file of a `PairMatrix` holds: the factors of B, the items' names, the fit history.
-
-PARTS = ("marginal", "separation", "column_marginal", "column_separation", "signs")
-
-
-def pair_state(model: PairMatrix) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of a fitted model; columns are left out where they are the rows."""
-    factored = model._factored
-    arrays: Arrays = {name: getattr(factored, name) for name in PARTS}
-    arrays |= {"singular_values": model.singular_values_, "item_counts": model.item_counts_}
-    if model.symmetric_:
-        arrays = {name: part for name, part in arrays.items() if not name.startswith("column_")}
-    if hasattr(model, "dictionary_"):
-        arrays |= {"dictionary": model.dictionary_, "mixing": model.mixing_}
-    same = model.column_items_ is model.items_ or np.array_equal(model.items_, model.column_items_)
-    metadata = {
-        "items": plain_names(model.items_.tolist()),
-        "column_items": None if same else plain_names(model.column_items_.tolist()),
-        "symmetric": bool(model.symmetric_),
-    }
-    return with_story(model, {name: np.ascontiguousarray(part) for name, part in arrays.items()}, metadata)
-
-
-def restore_pairs(model: PairMatrix, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Make `model` what `pair_state` described; what does not fit together raises ValueError."""
-    column_items = items = name_array(read_names(metadata, "items"), "items")
-    if metadata["column_items"] is not None:
-        column_items = name_array(read_names(metadata, "column_items"), "column_items")
-    model.symmetric_ = typed(metadata, "symmetric", bool)
-    parts = {name: arrays[name if not model.symmetric_ else name.removeprefix("column_")] for name in PARTS}
-    rank = parts["signs"].shape[0]
-    shapes = {"separation": (len(items), rank), "column_separation": (len(column_items), rank)}
-    for name, shape in shapes.items():
-        if parts[name].shape != shape or parts[name].dtype != np.float64 or not np.isfinite(parts[name]).all():
-            raise ValueError(f"{name} has shape {parts[name].shape}, its names ask for finite numbers of {shape}")
-    sizes = {"marginal": (len(items),), "column_marginal": (len(column_items),)}
-    check_numbers({name: parts[name] for name in sizes}, sizes)
-    check_numbers(arrays, {"item_counts": (len(items),), "singular_values": (rank,)})
-    if any(abs(float(parts[name].sum()) - 1) > ROUNDING for name in sizes) or (np.abs(parts["signs"]) != 1).any():
-        raise ValueError("marginals do not sum to one, or signs are not signs")
-    restore_story(model, arrays, metadata, list(range(len(column_items))))
-    model.items_, model.column_items_ = items, column_items
-    model.singular_values_, model.item_counts_ = arrays["singular_values"], arrays["item_counts"]
-    if "dictionary" in arrays:
-        check_numbers(arrays, {"dictionary": (len(items), rank + 1), "mixing": (rank + 1, rank + 1)})
-        model.dictionary_, model.mixing_ = arrays["dictionary"], arrays["mixing"]
-    model._publish(Factored(**parts))

@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latentfit.cli import options
 from latentfit.cli.console import Terminal, called, number_of
-from latentfit.cli.options import (
-    HIDDEN,
-    Reading,
-    at_most,
-    chosen_columns,
-    column_options,
-    max_iter_option,
-    output_options,
-    reading_options,
-    strict_option,
-    table_options,
-)
+from latentfit.cli.options import Reading
 from latentfit.cli.results import Results, conclude, summarise
 from latentfit.core.registry import ESTIMATORS
 
@@ -34,18 +24,20 @@ SHOWN = 8
 
 @click.command()
 @click.argument("files", metavar="DOCUMENTS…", nargs=-1, required=True)
-@click.option("--topics", "n_topics", type=HIDDEN, help="Number of topics; found from the documents by default.")
-@click.option("--max-topics", type=HIDDEN, help="Largest number of topics that is found.")
+@click.option(
+    "--topics", "n_topics", type=options.HIDDEN, help="Number of topics; found from the documents by default."
+)
+@click.option("--max-topics", type=options.HIDDEN, help="Largest number of topics that is found.")
 @click.option(
     "--words", "words_file", metavar="FILE", help="Names of the columns of a Matrix Market file, one per line."
 )
 @click.option("--init", "init_file", metavar="FILE", help="Topics to start from: a topics.csv, or a model.latent.")
-@column_options(*ESTIMATORS["TopicModel"].roles)
-@table_options
-@max_iter_option
-@reading_options
-@strict_option
-@output_options("latentfit-topics", report=True)
+@options.column_options(*ESTIMATORS["TopicModel"].roles)
+@options.table_options
+@options.max_iter_option
+@options.reading_options
+@options.strict_option
+@options.output_options("latentfit-topics", report=True)
 def topics(
     files: tuple[str, ...], n_topics: int | None, max_topics: int | None, words_file: str | None,
     init_file: str | None, document: str | None, word: str | None, count: str | None, engine: str,
@@ -74,7 +66,7 @@ def topics(
     from latentfit.topics.estimator import TopicModel, document_columns, topic_columns
 
     console = Terminal(quiet)
-    roles = chosen_columns(document=document, word=word, count=count)
+    roles = options.chosen_columns(document=document, word=word, count=count)
     if _is_matrix(files):
         with console.doing("reading"):
             documents = _read_matrix(files[0], words_file)
@@ -87,7 +79,7 @@ def topics(
             documents = _read(counted, called(files[0]), roles)
     init = "auto" if init_file is None else read_init(init_file)
     model = TopicModel(
-        n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads, **at_most(max_iter)
+        n_topics, init=init, max_topics=max_topics, random_state=seed, n_jobs=threads, **options.at_most(max_iter)
     )
     with console.doing("fitting"):
         model.fit(documents)

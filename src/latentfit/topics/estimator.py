@@ -11,21 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from latentfit.core import model_file
 from latentfit.core.em import EMResult
 from latentfit.core.errors import DataError, NotIdentifiableError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import as_frame, backend_of, build_frame, column, find_column, long_columns
 from latentfit.core.kernels import WIDEST, Floats
-from latentfit.core.model_file import (
-    ROUNDING,
-    Arrays,
-    check_numbers,
-    name_array,
-    plain_names,
-    read_names,
-    restore_story,
-    with_story,
-)
 from latentfit.core.multistart import Selected
 from latentfit.core.names import Names, encode, match, to_arrow
 from latentfit.core.numbers import as_numbers, is_amount
@@ -532,11 +523,30 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return topic_state(self)
+    # What the model file of topics holds: topics, weights, pseudo-counts, words, the fit history.
 
-    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-        restore_topics(self, arrays, metadata)
+    def _state(self) -> tuple[model_file.Arrays, dict[str, Any]]:
+        arrays = {name: getattr(self, f"{name}_") for name in ("topics", "weights", "word_counts", "pseudo_shares")}
+        metadata = {"words": model_file.plain_names(self.words_.tolist()), "pseudo_words": self.pseudo_words_}
+        return model_file.with_story(self, arrays, metadata)
+
+    def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
+        words, K = model_file.read_names(metadata, "words"), len(arrays["weights"])
+        if not K:
+            raise ValueError("weights holds nothing")
+        shapes = {"topics": (K, len(words)), "weights": (K,), "word_counts": (len(words),), "pseudo_shares": (K,)}
+        model_file.check_numbers(arrays, shapes)
+        sums = np.append(arrays["topics"].sum(axis=1), arrays["weights"].sum())
+        if (np.abs(sums - 1) > model_file.ROUNDING).any():
+            raise ValueError("topics or weights do not sum to one")
+        if type(metadata["pseudo_words"]) is not float or not metadata["pseudo_words"] >= 0:
+            raise ValueError("pseudo_words is no number of zero or more")
+        model_file.restore_story(self, arrays, metadata, words if metadata["feature_names_in"] is not None else [])
+        if self.n_features_in_ != len(words):
+            raise ValueError(f"n_features_in is {self.n_features_in_} for {len(words)} words")
+        self.words_, self.word_counts_ = model_file.name_array(words, "words"), arrays["word_counts"]
+        self.pseudo_words_ = metadata["pseudo_words"]
+        self._publish(arrays["topics"], arrays["weights"], arrays["pseudo_shares"])
 
     words_: Names
     word_counts_: Floats
@@ -673,39 +683,3 @@ def fit_notes(winner: str, n_starts: int, chosen: TopicNumber | None, prior: Pri
             "predict documents left out best"
         )
     return notes
-
-
-# -----------------------------------------------------------------------------
-# What the model file of topics holds: topics, weights, pseudo-counts, words, the fit history.
-
-
-def topic_state(model: TopicModel) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of a fitted model."""
-    arrays = {
-        "topics": model.topics_,
-        "weights": model.weights_,
-        "word_counts": model.word_counts_,
-        "pseudo_shares": model.pseudo_shares_,
-    }
-    metadata = {"words": plain_names(model.words_.tolist()), "pseudo_words": model.pseudo_words_}
-    return with_story(model, arrays, metadata)
-
-
-def restore_topics(model: TopicModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Make `model` what `topic_state` described; what does not fit together raises ValueError."""
-    words, K = read_names(metadata, "words"), len(arrays["weights"])
-    if not K:
-        raise ValueError("weights holds nothing")
-    shapes = {"topics": (K, len(words)), "weights": (K,), "word_counts": (len(words),), "pseudo_shares": (K,)}
-    check_numbers(arrays, shapes)
-    sums = np.append(arrays["topics"].sum(axis=1), arrays["weights"].sum())
-    if (np.abs(sums - 1) > ROUNDING).any():
-        raise ValueError("topics or weights do not sum to one")
-    if type(metadata["pseudo_words"]) is not float or not metadata["pseudo_words"] >= 0:
-        raise ValueError("pseudo_words is no number of zero or more")
-    restore_story(model, arrays, metadata, words if metadata["feature_names_in"] is not None else [])
-    if model.n_features_in_ != len(words):
-        raise ValueError(f"n_features_in is {model.n_features_in_} for {len(words)} words")
-    model.words_, model.word_counts_ = name_array(words, "words"), arrays["word_counts"]
-    model.pseudo_words_ = metadata["pseudo_words"]
-    model._publish(arrays["topics"], arrays["weights"], arrays["pseudo_shares"])

@@ -104,6 +104,11 @@ class FittedChain:
     held_out: float | None  # log-likelihood per observation of what was left out
 
     @property
+    def observed(self) -> Floats:
+        """Expected number of observations (K,) in each state."""
+        return self.refined.sums.emissions.sum(axis=1)
+
+    @property
     def n_reached(self) -> int:
         """Initialisations that were as good as the best when they were stopped."""
         best = max(self.scores.values(), default=0.0)
@@ -136,9 +141,9 @@ def pieces_of(data: Sequences) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _hashes(data: Sequences, begins: NDArray[np.int64], ends: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    place = np.arange(data.n_steps, dtype=np.int64) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
+    places = (data.positions() - 1).astype(np.uint64)
     words = scramble((data.codes.astype(np.int64) + 1).astype(np.uint64), seed)
-    words = scramble(words ^ scramble(place.astype(np.uint64), seed + 1), seed)
+    words = scramble(words ^ scramble(places, seed + 1), seed)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])
     return numbered_apart(sums[ends] - sums[begins], seed)  # wraps around, exactly
 
@@ -330,101 +335,95 @@ def fit_chain(
 ) -> FittedChain:
     """The best model of `n_states` states that was found; `grown` is one to begin from, where there is one."""
     auto = smoothing == "auto"
-    if auto and n_init is None and init != "random" and n_states > 1 and max_iter > 0 and few(data):
-        by_moments = _near_moments(data, n_states, init, max_iter, tol, seed, threads, callback, grown)
-        if by_moments is not None:
-            return by_moments
     prior = chain_prior(data, SEARCH.first_smoothing if auto else float(smoothing))
     split = cut(data, FOLDS)
     learn, held = (thinned(part, selection_steps(data), FOLDS) for part in (split.learn, split.held))
-    some = thinned(learn if max_iter > 0 else data, max(SEARCH.grown_on, SEARCH.scarce * data.n_symbols), FOLDS)
-    starts = initial_models(data, n_states, init, n_init, np.random.default_rng([seed, n_states]), some, grown)
-    (name, chain), held_out = starts[0], None
-    scores: dict[str, float] = {}
-    if max_iter > 0 and n_states > 1:
-        steps = ChainSteps(learn, prior, threads)
-        if auto:  # a first choice from the first initialisation; the multi-start selection runs under it
-            prior = choose_smoothing(steps, chain, held, SEARCH.strengths)[0]
-            steps = replace(steps, prior=prior)
-        if len(starts) > 1:
-            rounds = SEARCH.more_rounds if well_known(data) else SEARCH.rounds
-            name, chain, scores = _select_init(steps, starts, rounds, max_iter, tol)
-            if n_init is None and name.startswith("random") and n_states > 2 and not well_known(data):
-                rng = np.random.default_rng([seed, n_states, 1])
-                more = random_inits(n_states, prior.frequencies, SEARCH.more_random, rng)
-                starts = [("first " + name, chain), *more]
-                name, chain, later = _select_init(steps, starts, SEARCH.more_rounds, max_iter, tol)
-                scores |= later
-        if auto:
-            near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
-            prior, tried, total = choose_smoothing(steps, chain, held, near)
-            flat = unigram(learn, held, prior)[1]
-            prior = no_states(prior) if flat > total else prior
-            chain = chain if init == "spectral" else tried.params  # the moments' own model is what was asked for
-            held_out = max(total, flat) / max(held.n_observed, 1) if split.held is not split.learn else None
+    steps, by_moments, predicted = ChainSteps(learn, prior, threads), None, None
+    if auto and n_init is None and init != "random" and n_states > 1 and max_iter > 0 and few(data):
+        by_moments = _near_moments(data, steps, held, n_states, init, seed, grown)
+    if by_moments is not None:
+        name, chain, prior, scores, predicted = by_moments
+    else:
+        some = thinned(learn if max_iter > 0 else data, max(SEARCH.grown_on, SEARCH.scarce * data.n_symbols), FOLDS)
+        starts = initial_models(data, n_states, init, n_init, np.random.default_rng([seed, n_states]), some, grown)
+        (name, chain), scores = starts[0], {}
+        if max_iter > 0 and n_states > 1:
+            if auto:  # a first choice from the first initialisation; the multi-start selection runs under it
+                steps = replace(steps, prior=choose_smoothing(steps, chain, held, SEARCH.strengths)[0])
+                prior = steps.prior
+            if len(starts) > 1:
+                rounds = SEARCH.more_rounds if well_known(data) else SEARCH.rounds
+                name, chain, scores = _select_init(steps, starts, rounds, max_iter, tol)
+                if n_init is None and name.startswith("random") and n_states > 2 and not well_known(data):
+                    rng = np.random.default_rng([seed, n_states, 1])
+                    more = random_inits(n_states, prior.frequencies, SEARCH.more_random, rng)
+                    starts = [("first " + name, chain), *more]
+                    name, chain, later = _select_init(steps, starts, SEARCH.more_rounds, max_iter, tol)
+                    scores |= later
+            if auto:
+                near = [prior.emissions * factor for factor in (0.3, 1.0, 3.0)]
+                prior, tried, total = choose_smoothing(steps, chain, held, near)
+                flat = unigram(learn, held, prior)[1]
+                prior = no_states(prior) if flat > total else prior
+                chain = chain if init == "spectral" else tried.params  # the moments' own model is what was asked for
+                predicted = max(total, flat)
+    held_out = None if predicted is None or split.held is split.learn else predicted / max(held.n_observed, 1)
     steps = ChainSteps(data, prior, threads)
     refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
     return FittedChain(refined, prior, name, scores, held_out)
 
 
 def _near_moments(
-    data: Sequences, n_states: int, init: Init, max_iter: int, tol: float, seed: int, threads: int,
-    callback: Callable[[Step], None] | None, grown: Chain | None,
-) -> FittedChain | None:  # fmt: skip
-    """The fit where observations are few: pseudo-counts like the moments' emissions may keep it near them.
+    data: Sequences, steps: ChainSteps, held: Sequences, n_states: int, init: Init, seed: int, grown: Chain | None
+) -> tuple[str, Chain, ChainPrior, dict[str, float], float] | None:
+    """Name, model and prior that EM begins with where observations are few; pseudo-counts may keep it near the moments.
 
     With few observations per symbol the moments' model is often nearer the truth than the likelihood's optimum, and the
     more so the longer the EM run. Sequences left out choose between both kinds of pseudo-counts, their strength, and
-    the same symbols in every state, which wins when states gain less than `SEARCH.worth`.
+    the same symbols in every state, which wins when states gain less than `SEARCH.worth`. The scores and the
+    log-likelihood of the sequences left out come with the model.
     """
-    split = cut(data, FOLDS)
-    learn, held = (thinned(part, selection_steps(data), FOLDS) for part in (split.learn, split.held))
-    prior = chain_prior(data, SEARCH.first_smoothing)
+    prior = steps.prior
     tried: dict[str, tuple[float, ChainPrior, Chain, bool]] = {}
     first = "spectral" if scarce(data) else init  # hardly more observations than symbols: the moments alone
-    for name, chain in _few_inits(learn, n_states, first, prior, seed, threads, grown):
+    for name, chain in _few_inits(steps, n_states, first, seed, grown):
         kinds = [(True, near_chain(prior, chain)), (False, prior)]
         for near, shaped in kinds[1:] if name == "grown" else kinds[:1] if scarce(data) else kinds:
             strengths = SEARCH.strengths[: 3 if scarce(data) else 2 : -1]
-            smoothed = choose_smoothing(ChainSteps(learn, shaped, threads), chain, held, strengths)
+            smoothed = choose_smoothing(replace(steps, prior=shaped), chain, held, strengths)
             if name not in tried or smoothed[2] > tried[name][0]:
                 tried[name] = (smoothed[2], smoothed[0], smoothed[1].params, near)
     if not tried:
         return None
     name = max(tried, key=lambda one: tried[one][0])
     total, best, chain, near = tried[name]
-    flat = unigram(learn, held, prior)[1]
+    flat = unigram(steps.data, held, prior)[1]
     if total > flat and not scarce(data):  # the EM run on all of the data is long: what was gained must outlast it
         around = [best.emissions * factor for factor in (1.0, 0.3, 3.0)]
-        steps = ChainSteps(learn, best, threads)
-        best, _, total = choose_smoothing(steps, chain, held, around, n_iter=SEARCH.long, onward=True)
+        best, _, total = choose_smoothing(
+            replace(steps, prior=best), chain, held, around, n_iter=SEARCH.long, onward=True
+        )
     if total < flat + SEARCH.worth * (4 if scarce(data) else 1) * held.n_observed:
         chosen = no_states(prior)
     else:
         if init == "spectral" or near:  # the moments of all of the data; else from where the best one stood
             chain = dict(spectral_inits(data, n_states, _draw(seed, n_states, name))).get(name.split(",")[0], chain)
         chosen = replace(near_chain(prior, chain) if near else prior, emissions=best.emissions)
-    steps = ChainSteps(data, chosen, threads)
-    refined = em(steps, chain, max_iter=max_iter, tol=tol, accelerate=True, callback=callback)
-    cells = max(held.n_observed, 1)
-    scores = {one: smoothed[0] / cells for one, smoothed in tried.items()}
-    held_out = max(total, flat) / cells if split.held is not split.learn else None
-    return FittedChain(refined, chosen, name, scores, held_out)
+    scores = {one: smoothed[0] / max(held.n_observed, 1) for one, smoothed in tried.items()}
+    return name, chain, chosen, scores, max(total, flat)
 
 
-def _few_inits(
-    learn: Sequences, n_states: int, init: Init, prior: ChainPrior, seed: int, threads: int, grown: Chain | None
-) -> list[tuple[str, Chain]]:
+def _few_inits(steps: ChainSteps, n_states: int, init: Init, seed: int, grown: Chain | None) -> list[tuple[str, Chain]]:
     """Initial models where observations are few: from the moments, several draws of them, and a grown one."""
-    models = spectral_inits(learn, n_states, _draw(seed, n_states, ""))
+    models = spectral_inits(steps.data, n_states, _draw(seed, n_states, ""))
     if init == "spectral":
         return models[:1]
     if n_states > 2:
         for draw in range(2, SEARCH.moment_draws + 1):
             name = f"slices, draw {draw}"
-            more = dict(spectral_inits(learn, n_states, _draw(seed, n_states, name)))
+            more = dict(spectral_inits(steps.data, n_states, _draw(seed, n_states, name)))
             models += [(name, chain) for kind, chain in more.items() if kind == "slices"]
-        steps = ChainSteps(learn, replace(prior, emissions=SEARCH.growth_smoothing, moves=MOVES), threads)
+        steps = replace(steps, prior=replace(steps.prior, emissions=SEARCH.growth_smoothing, moves=MOVES))
         # Of several splits the likelihood would take the one that fits chance best: the most promising is taken.
         models.append(("grown", grown_chain(steps, n_states, 1) if grown is None else grown))
     return models
