@@ -19,6 +19,7 @@ from latentfit.communities.init import (
     spectral_labels,
     unit_rows,
 )
+from latentfit.core import spectral
 
 
 def weighted_graph(seed=0, n=14):
@@ -95,8 +96,10 @@ def test_large_and_small_graphs_are_decomposed_alike(monkeypatch):
     exact, vectors = signals(matrix, 4), hessian_vectors(matrix, 3)
     asked = []
     real = init.eigsh
-    monkeypatch.setattr(init, "eigsh", lambda *args, **kwargs: asked.append(1) or real(*args, **kwargs))
+    for module in (init, spectral):
+        monkeypatch.setattr(module, "eigsh", lambda *args, **kwargs: asked.append(1) or real(*args, **kwargs))
     monkeypatch.setattr(init, "DENSE_BELOW", 14)
+    monkeypatch.setattr(spectral, "DENSE_BELOW", 14)
     np.testing.assert_allclose(signals(matrix, 4).values, exact.values, rtol=1e-3)
     found = hessian_vectors(matrix, 3)
     assert len(asked) == 2
@@ -104,6 +107,7 @@ def test_large_and_small_graphs_are_decomposed_alike(monkeypatch):
     assert len(signals(matrix, 13).values) == 13
     assert hessian_vectors(matrix, 13).shape == (14, 13)
     monkeypatch.setattr(init, "DENSE_BELOW", 15)
+    monkeypatch.setattr(spectral, "DENSE_BELOW", 15)
     signals(matrix, 4)
     hessian_vectors(matrix, 3)
     assert len(asked) == 2, "ARPACK only where the graph is large and few are asked for"

@@ -383,7 +383,7 @@ def test_large_and_small_blocks_have_the_same_leading_vectors(monkeypatch, symme
         parts, scales = [parts[0]] * 2, [scales[0]] * 2
         E = (block + block.T) / 2 / np.outer(*scales) - np.outer(parts[0] / scales[0], parts[1] / scales[1])
     for below in (40, 2):
-        monkeypatch.setattr(init, "DENSE_BELOW", below)
+        monkeypatch.setattr(svd_module, "DENSE_BELOW", below)
         one, two = init._leading(sp.csr_array(block), parts, scales, symmetric)
         a, s, b = np.linalg.svd(E)
         np.testing.assert_allclose(np.outer(one, two), s[0] * np.outer(a[:, 0], b[0]), atol=1e-10)
@@ -395,7 +395,7 @@ def test_a_block_of_unlike_pairs_alone_has_no_separation(monkeypatch):
     block = np.full((6, 6), 0.01)
     part = np.full(6, 0.6)  # far more taken off than is there
     for below in (40, 2):
-        monkeypatch.setattr(init, "DENSE_BELOW", below)
+        monkeypatch.setattr(svd_module, "DENSE_BELOW", below)
         one, two = init._leading(sp.csr_array(block), [part] * 2, [np.ones(6)] * 2, True)
         np.testing.assert_allclose(one, 0.0, atol=1e-6)
         assert two is one

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from latentfit.core import spectral
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.spectral import ScaledSVD
-from latentfit.topics import init
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.init import (
     BLEND,
@@ -43,7 +43,7 @@ def some_counts(seed=0, shape=(30, 8)):
 def test_large_and_small_vocabularies_have_the_same_spectrum(monkeypatch, rank):
     pairs = WordPairs.of(documents_of(some_counts()))
     whole = word_spectrum(pairs, rank, regularise=0.5)
-    monkeypatch.setattr(init, "DENSE_BELOW", 2)
+    monkeypatch.setattr(spectral, "DENSE_BELOW", 2)
     parts = word_spectrum(pairs, rank, regularise=0.5)
     np.testing.assert_allclose(parts.values, whole.values, atol=1e-10)
     np.testing.assert_allclose(parts.left, whole.left, atol=1e-8)
@@ -52,9 +52,9 @@ def test_large_and_small_vocabularies_have_the_same_spectrum(monkeypatch, rank):
 
 def test_arpack_is_asked_only_for_large_vocabularies_and_few_vectors(monkeypatch):
     asked = []
-    real = init.eigsh
-    monkeypatch.setattr(init, "eigsh", lambda *args, **kwargs: asked.append(1) or real(*args, **kwargs))
-    monkeypatch.setattr(init, "DENSE_BELOW", 8)
+    real = spectral.eigsh
+    monkeypatch.setattr(spectral, "eigsh", lambda *args, **kwargs: asked.append(1) or real(*args, **kwargs))
+    monkeypatch.setattr(spectral, "DENSE_BELOW", 8)
     word_spectrum(WordPairs.of(documents_of(some_counts(0, (30, 7)))), 2)
     word_spectrum(WordPairs.of(documents_of(some_counts())), 7)
     assert not asked

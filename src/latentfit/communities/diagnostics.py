@@ -26,7 +26,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import svds
 from sklearn.metrics import adjusted_rand_score
 
 from latentfit.communities.data import Graph
@@ -34,7 +33,7 @@ from latentfit.communities.em import SETTLED, Blocks, Propagated
 from latentfit.communities.init import Codes, branching
 from latentfit.communities.select import DegreeTest, NumberOfBlocks
 from latentfit.core.kernels import Floats
-from latentfit.core.spectral import DENSE_BELOW, start_vector
+from latentfit.core.spectral import leading_singular
 from latentfit.core.verdict import Examination, Examiner
 
 
@@ -152,15 +151,8 @@ def direction_signal(directed: sp.csr_array, matrix: sp.csr_array) -> float:
     skew = sp.csr_array(sp.coo_array((values, (lead.row, lead.col)), shape=matrix.shape))
     if skew.nnz == 0:
         return 0.0
-    leading = float(sp.linalg.norm(skew)) if skew.shape[0] < 3 else leading_value(skew)
+    leading = float(sp.linalg.norm(skew)) if skew.shape[0] < 3 else float(leading_singular(skew, 1, tol=1e-3)[0][0])
     return leading * float(np.sqrt(squared))
-
-
-def leading_value(skew: sp.csr_array) -> float:
-    """The largest singular value of a small or sparse matrix."""
-    if skew.shape[0] < DENSE_BELOW:
-        return float(np.linalg.svd(skew.toarray(), compute_uv=False)[0])
-    return float(svds(skew, k=1, return_singular_vectors=False, v0=start_vector(skew.shape[0]), tol=1e-3)[0])
 
 
 def examine_blocks(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from latentfit.core.kernels import Floats
-from latentfit.core.spectral import DENSE_BELOW, scaled_svd, start_vector
+from latentfit.core.spectral import DENSE_BELOW, leading_eigenpairs, scaled_svd, start_vector
 
 # -----------------------------------------------------------------------------
 # The Bethe Hessian of a graph: how many blocks it shows, and vectors that tell them apart.
@@ -130,11 +130,7 @@ def hessian(matrix: sp.csr_array, radius: float) -> sp.csr_array:
 def hessian_vectors(matrix: sp.csr_array, number: int) -> Floats:
     """Eigenvectors (n, number) of H(r) with the smallest eigenvalues."""
     H = hessian(matrix, float(np.sqrt(_squared_radius(matrix))))
-    n = H.shape[0]
-    if n < DENSE_BELOW or number >= n - 1:
-        return np.asarray(np.linalg.eigh(H.toarray())[1][:, :number])
-    values, vectors = eigsh(H, k=number, which="SA", v0=start_vector(n), tol=1e-3)
-    return np.asarray(vectors[:, np.argsort(values, kind="stable")])
+    return np.asarray(leading_eigenpairs(H, number, which="SA", tol=1e-3)[1])
 
 
 def _squared_radius(matrix: sp.csr_array) -> float:

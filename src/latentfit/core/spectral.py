@@ -20,10 +20,11 @@ Symbols   paper   here             shape      meaning
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh, svds
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh, svds
 
 from latentfit.core.errors import NotIdentifiableError
 from latentfit.core.kernels import Floats
@@ -105,52 +106,38 @@ def scaled_svd(
     if kernel_rows is None:
         own = PairRows.of(matrix)
         kernel_rows = own, PairRows.of(sp.csr_array(matrix.T))
-    product = _Product(*kernel_rows, left_root / total, right_root, (rows, cols) if centred else None, total, threads)
+    operator = _operator(*kernel_rows, (rows, cols) if centred else None, total, threads)
+    operator = _diagonal(left_root / total) @ operator @ _diagonal(right_root)
     with one_blas_thread():
         if symmetric:
-            values, left = _eigenpairs(product, rank, tol)
-            right = left
+            values, left = leading_eigenpairs(0.5 * (operator + operator.T), rank, tol=tol)
+            left = right = np.ascontiguousarray(left * peak_signs(left))
         else:
-            values, left, right = _singular(product, rank, tol)
+            values, left, right = leading_singular(operator, rank, tol=tol)
+            signs = peak_signs(left)
+            left, right = np.ascontiguousarray(left * signs), np.ascontiguousarray(right * signs)
     return ScaledSVD(values, left, right, rows, cols, row_scale, column_scale, centred, bool(symmetric))
 
 
-@dataclass(frozen=True)
-class _Product:
-    """E x and Eᵀ x for E = diag(left) C diag(right), less left ρ total · (right ρ')ᵀ where centred; E is never made."""
+def _operator(
+    own: PairRows, turned: PairRows, marginals: tuple[Floats, Floats] | None, total: float, threads: int
+) -> LinearOperator:
+    """Products with the counts C, or with C − total · ρρ'ᵀ where marginals are given."""
+    counts = LinearOperator(
+        (own.n_rows, own.n_columns), dtype=np.float64,
+        matvec=lambda vector: pair_product(own, np.ascontiguousarray(vector.reshape(-1)), threads=threads),
+        rmatvec=lambda vector: pair_product(turned, np.ascontiguousarray(vector.reshape(-1)), threads=threads),
+    )  # fmt: skip
+    return counts if marginals is None else less_product(counts, total * marginals[0], marginals[1])
 
-    own: PairRows
-    turned: PairRows
-    left: Floats
-    right: Floats
-    marginals: tuple[Floats, Floats] | None
-    total: float
-    threads: int
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.own.n_rows, self.own.n_columns
+def _diagonal(entries: Floats) -> LinearOperator:
+    return aslinearoperator(sp.diags_array(entries))
 
-    def forth(self, vector: Floats) -> Floats:
-        scaled = self.right * vector.reshape(-1)
-        out = pair_product(self.own, scaled, threads=self.threads)
-        if self.marginals is not None:
-            out -= (self.total * (self.marginals[1] @ scaled)) * self.marginals[0]
-        return np.asarray(self.left * out)
 
-    def back(self, vector: Floats) -> Floats:
-        scaled = self.left * vector.reshape(-1)
-        out = pair_product(self.turned, scaled, threads=self.threads)
-        if self.marginals is not None:
-            out -= (self.total * (self.marginals[0] @ scaled)) * self.marginals[1]
-        return np.asarray(self.right * out)
-
-    def dense(self) -> Floats:
-        parts = (self.own.counts, self.own.columns, self.own.starts)
-        counts: Floats = sp.csr_array(parts, shape=self.shape).toarray()
-        if self.marginals is not None:
-            counts -= self.total * np.outer(*self.marginals)
-        return np.asarray(self.left[:, None] * counts * self.right)
+def less_product(matrix: Any, left: Floats, right: Floats) -> LinearOperator:
+    """matrix − left rightᵀ of vectors, as an operator: the difference is never formed."""
+    return aslinearoperator(matrix) - aslinearoperator(left[:, None]) @ aslinearoperator(right[None])
 
 
 def _regularised(marginal: Floats, amount: float) -> Floats:
@@ -159,32 +146,32 @@ def _regularised(marginal: Floats, amount: float) -> Floats:
     return np.full_like(marginal, mean) if np.isinf(amount) else marginal + amount * mean
 
 
-def _eigenpairs(product: _Product, rank: int, tol: float) -> tuple[Floats, Floats]:
-    size = product.shape[0]
-    if size < DENSE_BELOW or rank >= size - 1:
-        full = product.dense()
+def leading_eigenpairs(
+    matrix: Any, number: int, *, which: Literal["LM", "LA", "SA"] = "LM", tol: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Eigenvalues (number,) and eigenvectors (n, number) of a symmetric sparse matrix or operator.
+
+    In order of magnitude (`which` is "LM"), from the largest ("LA") or from the smallest ("SA").
+    """
+    size = matrix.shape[0]
+    if size < DENSE_BELOW or number >= size - 1:
+        full = matrix @ np.eye(size)
         values, vectors = np.linalg.eigh((full + full.T) / 2)
     else:
-        operator = LinearOperator(
-            (size, size), matvec=lambda v: (product.forth(v) + product.back(v)) / 2, dtype=np.float64
-        )
-        values, vectors = eigsh(operator, k=rank, which="LM", v0=start_vector(size), tol=tol)
-    order = np.argsort(-np.abs(values), kind="stable")[:rank]
-    chosen = vectors[:, order]
-    return values[order], np.ascontiguousarray(chosen * peak_signs(chosen))
+        values, vectors = eigsh(matrix, k=number, which=which, v0=start_vector(size), tol=tol)
+    order = np.argsort({"LM": -np.abs(values), "LA": -values, "SA": values}[which], kind="stable")[:number]
+    return values[order], vectors[:, order]
 
 
-def _singular(product: _Product, rank: int, tol: float) -> tuple[Floats, Floats, Floats]:
-    shape = product.shape
-    if min(shape) < DENSE_BELOW or rank >= min(shape) - 1:
-        left, values, right_t = np.linalg.svd(product.dense(), full_matrices=False)
+def leading_singular(matrix: Any, number: int, *, tol: float = 0.0) -> tuple[Floats, Floats, Floats]:
+    """Largest singular values (number,) of a sparse matrix or operator, left and right vectors as columns."""
+    size = min(matrix.shape)
+    if size < DENSE_BELOW or number >= size - 1:
+        left, values, right = np.linalg.svd(matrix @ np.eye(matrix.shape[1]), full_matrices=False)
     else:
-        operator = LinearOperator(shape, matvec=product.forth, rmatvec=product.back, dtype=np.float64)
-        left, values, right_t = svds(operator, k=rank, v0=start_vector(min(shape)), tol=tol)
-    order = np.argsort(-values, kind="stable")[:rank]
-    chosen = left[:, order]
-    signs = peak_signs(chosen)
-    return values[order], np.ascontiguousarray(chosen * signs), np.ascontiguousarray(right_t[order].T * signs)
+        left, values, right = svds(matrix, k=number, v0=start_vector(size), tol=tol)
+    order = np.argsort(-values, kind="stable")[:number]
+    return values[order], left[:, order], right[order].T
 
 
 def start_vector(size: int) -> Floats:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
 from latentfit.core.counts import Counts
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.core.spectral import PairModel, peak_signs, start_vector
+from latentfit.core.spectral import PairModel, leading_eigenpairs, leading_singular, less_product, peak_signs
 from latentfit.pairs.data import split_counts
 
 # -----------------------------------------------------------------------------
@@ -160,8 +158,6 @@ TAU = 1.0
 """(9); with τ = 0 the regularisation takes rows away that belong, and harms."""
 MOST_CONDITION = 10.0
 """Condition of the anchor matrix (25) beyond which Phase II would multiply noise."""
-DENSE_BELOW = 40
-"""Blocks smaller than this are decomposed whole."""
 
 
 @dataclass(frozen=True)
@@ -365,33 +361,13 @@ def _leading(
     inverse = [np.where(scale > 0, 1 / np.where(scale > 0, scale, 1.0), 0.0) for scale in scales]
     scaled = sp.csr_array(sp.diags_array(inverse[0]) @ block @ sp.diags_array(inverse[1]))
     offs = [part * turn for part, turn in zip(parts, inverse, strict=True)]
-    if min(scaled.shape) < DENSE_BELOW:
-        full = scaled.toarray() - np.outer(*offs)
-        if symmetric:
-            values, vectors = np.linalg.eigh(sign * (full + full.T) / 2)
-            left = np.sqrt(max(float(values[-1]), 0.0)) * vectors[:, -1]
-            return left, left
-        u, s, vt = np.linalg.svd(full, full_matrices=False)
-        return np.sqrt(s[0]) * u[:, 0], np.sqrt(s[0]) * vt[0]
-    turned = scaled.T
-
-    def minus(product: Callable[[Floats], Floats], one: Floats, two: Floats) -> Callable[[Floats], Floats]:
-        return lambda v: product(v.reshape(-1)) - one * (two @ v.reshape(-1))
-
+    centred = less_product(scaled, *offs)
     if symmetric:
-        half = minus(lambda v: (scaled @ v + turned @ v) / 2, offs[0], offs[1])
-        operator = LinearOperator(scaled.shape, matvec=lambda v: sign * half(v), dtype=np.float64)
-        values, vectors = eigsh(operator, k=1, which="LA", v0=start_vector(scaled.shape[0]))
+        values, vectors = leading_eigenpairs((sign / 2) * (centred + centred.T), 1, which="LA")
         left = np.sqrt(max(float(values[0]), 0.0)) * vectors[:, 0]
         return left, left
-    operator = LinearOperator(
-        scaled.shape,
-        matvec=minus(lambda v: scaled @ v, offs[0], offs[1]),
-        rmatvec=minus(lambda v: turned @ v, offs[1], offs[0]),
-        dtype=np.float64,
-    )
-    u, s, vt = svds(operator, k=1, v0=start_vector(min(scaled.shape)))
-    return np.sqrt(s[0]) * u[:, 0], np.sqrt(s[0]) * vt[0]
+    values, left, right = leading_singular(centred, 1)
+    return np.sqrt(values[0]) * left[:, 0], np.sqrt(values[0]) * right[:, 0]
 
 
 def _signed(vectors: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator
 
 from latentfit.core.em import Step, em
 from latentfit.core.errors import NotIdentifiableError
@@ -18,11 +18,10 @@ from latentfit.core.pair_em import PairSteps
 from latentfit.core.sampling import scramble
 from latentfit.core.spectral import (
     CENTRES,
-    DENSE_BELOW,
     PairModel,
     ScaledSVD,
+    leading_eigenpairs,
     peak_signs,
-    start_vector,
     weighted_centres,
 )
 from latentfit.topics.data.documents import Documents
@@ -144,14 +143,9 @@ def word_spectrum(pairs: WordPairs, rank: int, *, regularise: float = 1.0, tol: 
         out = pairs.product(turned) / total - np.outer(marginal, marginal @ turned)
         return np.asarray(root[:, None] * out).reshape(vectors.shape)
 
-    if size < DENSE_BELOW or rank >= size - 1:
-        full = product(np.eye(size))
-        values, vectors = np.linalg.eigh((full + full.T) / 2)
-    else:
-        operator = LinearOperator((size, size), matvec=product, matmat=product, dtype=np.float64)
-        values, vectors = eigsh(operator, k=rank, which="LA", v0=start_vector(size), tol=tol)
-    order = np.argsort(-values, kind="stable")[:rank]
-    return _found(values[order], vectors[:, order], marginal, scale)
+    operator = LinearOperator((size, size), matvec=product, matmat=product, dtype=np.float64)
+    values, vectors = leading_eigenpairs(operator, rank, which="LA", tol=tol)
+    return _found(values, vectors, marginal, scale)
 
 
 def _found(values: Floats, vectors: Floats, marginal: Floats, scale: Floats) -> ScaledSVD:
