@@ -33,10 +33,10 @@ def simulated(n_people: int, n_snps: int, n_populations: int, seed: int = 1, fst
     rng = np.random.default_rng(seed)
     pooled, scale = rng.uniform(0.05, 0.95, n_snps), (1 - fst) / fst
     frequencies = rng.beta(scale * pooled[:, None], scale * (1 - pooled)[:, None], (n_snps, n_populations))
-    shares = rng.dirichlet(np.full(n_populations, 0.5), n_people)
+    proportions = rng.dirichlet(np.full(n_populations, 0.5), n_people)
     counts = np.empty((n_people, n_snps), np.int8)
     for begin in range(0, n_snps, 5000):
-        chance = np.clip(shares @ frequencies[begin : begin + 5000].T, 0, 1)
+        chance = np.clip(proportions @ frequencies[begin : begin + 5000].T, 0, 1)
         counts[:, begin : begin + 5000] = rng.binomial(2, chance)
     return counts[:, counts.min(axis=0) != counts.max(axis=0)]
 
@@ -74,19 +74,19 @@ def run(system: str, bed: Path, n_populations: int, seed: int) -> tuple[float, f
     subprocess.run(arguments, check=True, env=environment, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    shares, frequencies = (np.loadtxt(next(out.parent.glob(f"{out.name}*.{letter}"))) for letter in "QP")
-    value = log_likelihood(bed, shares, frequencies)
+    proportions, frequencies = (np.loadtxt(next(out.parent.glob(f"{out.name}*.{letter}"))) for letter in "QP")
+    value = log_likelihood(bed, proportions, frequencies)
     print(f"{system}, seed {seed}: log-likelihood {value:,.1f}, {seconds:.1f} CPU s", file=sys.stderr, flush=True)
     return seconds, value
 
 
-def log_likelihood(bed: Path, shares: np.ndarray, frequencies: np.ndarray) -> float:
+def log_likelihood(bed: Path, proportions: np.ndarray, frequencies: np.ndarray) -> float:
     from latentfit.admixture.data.genotypes import read_bed
     from latentfit.core.kernels.admixture import admixture_curvature
 
-    shares = np.ascontiguousarray(shares / shares.sum(axis=1, keepdims=True))
+    proportions = np.ascontiguousarray(proportions / proportions.sum(axis=1, keepdims=True))
     frequencies = np.ascontiguousarray(np.clip(frequencies, 1e-7, 1 - 1e-7))
-    return float(admixture_curvature(read_bed(bed).calls, shares, frequencies)[0].sum())
+    return float(admixture_curvature(read_bed(bed).calls, proportions, frequencies)[0].sum())
 
 
 def fit(bed: str, n_populations: str, seed: str, out: str) -> None:

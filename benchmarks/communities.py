@@ -168,9 +168,13 @@ def number_found(repeats: int) -> None:
             one, more = found[found[:, 0] == 1], found[found[:, 0] > 1]
             every += (found[:, 0] == found[:, 1]).tolist()
             split += (one[:, 1] > 1).tolist()
-            shares = [(more[:, 1] == more[:, 0]).mean(), (more[:, 1] == more[:, 0] - 1).mean(), (one[:, 1] > 1).mean()]
+            proportions = [
+                (more[:, 1] == more[:, 0]).mean(),
+                (more[:, 1] == more[:, 0] - 1).mean(),
+                (one[:, 1] > 1).mean(),
+            ]
             kind = "Poisson" if power is None else f"power law {power}"
-            cells = " | ".join(f"{share:.2f}" for share in shares)
+            cells = " | ".join(f"{share:.2f}" for share in proportions)
             print(f"| {n} | {degree} | {strength} | {kind} | {cells} |", flush=True)
     print(f"all: right {np.mean(every):.3f} of {len(every)}, K = 1 split {np.mean(split):.3f} of {len(split)}")
 
@@ -187,8 +191,8 @@ def threshold(repeats: int) -> None:
                 seen.append(overlap(made.blocks, model.labels_))
                 hoped.append(model.report_.quantities["expected_overlap"])
                 verdicts.append(model.report_.verdict)
-            shares = [verdicts.count(word) / repeats for word in ("not identifiable", "caution", "ok")]
-            cells = " | ".join(f"{share:.2f}" for share in shares)
+            proportions = [verdicts.count(word) / repeats for word in ("not identifiable", "caution", "ok")]
+            cells = " | ".join(f"{share:.2f}" for share in proportions)
             print(f"| {K} | {strength} | {np.mean(seen):.3f} | {np.mean(hoped):.3f} | {cells} |", flush=True)
 
 

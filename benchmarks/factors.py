@@ -70,9 +70,9 @@ def number(repeats: int) -> None:
         for repeat in range(repeats):
             data = binary_factors(rows, FEATURES, switches, noise, FIRST_SEED + repeat)
             found.append(estimate_n_switches(spectrum(data.X), 12).d)
-        shares = [np.mean(np.array(found) == switches), np.mean(np.array(found) < switches)]
-        shares.append(1 - sum(shares))
-        print(f"| {switches} | {rows} | {noise} | {' | '.join(f'{s:.2f}' for s in shares)} |", flush=True)
+        proportions = [np.mean(np.array(found) == switches), np.mean(np.array(found) < switches)]
+        proportions.append(1 - sum(proportions))
+        print(f"| {switches} | {rows} | {noise} | {' | '.join(f'{s:.2f}' for s in proportions)} |", flush=True)
 
 
 def timing(rows: int, sizes: list[int], noises: list[float]) -> None:

@@ -62,8 +62,8 @@ def measured(world: str, items: int, n_pairs: int, system: str, rank: int, threa
     if system.startswith("latentfit"):
         order = np.argsort(made.marginal)
         at = order[np.linspace(0, items - 1, ERROR_ROWS).astype(int)]
-        shares = np.abs(model.reconstruct().rows(at) - made.rows(at)).sum(axis=1) / made.marginal[at]
-        weights = np.interp(np.arange(items), np.linspace(0, items - 1, ERROR_ROWS), shares)
+        proportions = np.abs(model.reconstruct().rows(at) - made.rows(at)).sum(axis=1) / made.marginal[at]
+        weights = np.interp(np.arange(items), np.linspace(0, items - 1, ERROR_ROWS), proportions)
         error = float((weights * made.marginal[order]).sum())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {"seconds": best, "reading": reading, "extra_mb": (peak - held) / 1024, "mb": bytes_ / 2**20, "error": error}

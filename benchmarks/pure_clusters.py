@@ -44,8 +44,10 @@ def main() -> None:
     given = parser.parse_args()
     print("| columns x rows | half | even | tenth |\n| --- | --- | --- | --- |")
     for n_columns, n_rows in SIZES:
-        shares = [split_share(kind, n_columns, n_rows, given.repeats, given.seed) for kind in ("half", "even", "tenth")]
-        print(f"| {n_columns} x {n_rows:,} | " + " | ".join(f"{share:.0%}" for share in shares) + " |", flush=True)
+        proportions = [
+            split_share(kind, n_columns, n_rows, given.repeats, given.seed) for kind in ("half", "even", "tenth")
+        ]
+        print(f"| {n_columns} x {n_rows:,} | " + " | ".join(f"{share:.0%}" for share in proportions) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -39,10 +39,10 @@ def write_factor_rows(folder: Path, cells: float) -> None:
 def draw_calls(n_snps: int) -> Iterator[np.ndarray[Any, Any]]:
     """Calls in blocks of SNPs."""
     rng = np.random.default_rng(0)
-    shares = rng.dirichlet(np.full(POPULATIONS, 0.4), PEOPLE)
+    proportions = rng.dirichlet(np.full(POPULATIONS, 0.4), PEOPLE)
     for begin in range(0, n_snps, 4_096):
         frequencies = rng.uniform(0.02, 0.98, (min(4_096, n_snps - begin), POPULATIONS))
-        yield rng.binomial(2, frequencies @ shares.T).astype(np.uint8)
+        yield rng.binomial(2, frequencies @ proportions.T).astype(np.uint8)
 
 
 def measured_factors(kind: str, folder: Path, peak: Any) -> dict[str, float]:
@@ -82,11 +82,11 @@ def measured_admixture(kind: str, folder: Path, peak: Any, cells: float) -> dict
     calls: AnyGenotypes = stored.loaded() if kind == "memory" else stored
     passes = snp_passes_for(calls, "dask" if kind == "dask" else "auto", None)
     rng = np.random.default_rng(1)
-    shares, frequencies = rng.dirichlet(np.ones(POPULATIONS), PEOPLE), rng.uniform(0.1, 0.9, (n_snps, POPULATIONS))
+    proportions, frequencies = rng.dirichlet(np.ones(POPULATIONS), PEOPLE), rng.uniform(0.1, 0.9, (n_snps, POPULATIONS))
 
     def one_pass() -> float:
-        value, following = passes.step(shares, frequencies, 1e-7)
-        return value + float(passes.curvature(shares, following)[0].sum())
+        value, following = passes.step(proportions, frequencies, 1e-7)
+        return value + float(passes.curvature(proportions, following)[0].sum())
 
     return repeated(one_pass, peak, before)
 

@@ -72,10 +72,10 @@ METHODS: dict[str, Callable[[Documents, int, int], Fitted]] = {
 }
 
 
-def predicted(topics: np.ndarray, shares: np.ndarray, hidden: Documents) -> float:
+def predicted(topics: np.ndarray, proportions: np.ndarray, hidden: Documents) -> float:
     """Nats per hidden token."""
     cells = hidden.matrix.tocoo()
-    chance = (shares[cells.row] * topics.T[cells.col]).sum(axis=1)
+    chance = (proportions[cells.row] * topics.T[cells.col]).sum(axis=1)
     return float((cells.data * np.log(np.maximum(chance, 1e-300))).sum() / cells.data.sum())
 
 

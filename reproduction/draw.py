@@ -125,8 +125,8 @@ def draw_fractions(columns: Columns, path: Path) -> None:
     methods = [name for name in columns if name not in ("sample", "part")]
     figure, panels = _subplots(len(methods))
     for panel, name in zip(panels, methods, strict=True):
-        shares = np.asarray(columns[name], float).reshape(len(samples), len(parts)).T
-        panel.imshow(shares, vmin=0, vmax=1, cmap="Greys", aspect="auto")
+        proportions = np.asarray(columns[name], float).reshape(len(samples), len(parts)).T
+        panel.imshow(proportions, vmin=0, vmax=1, cmap="Greys", aspect="auto")
         panel.set_title(name, fontsize="small")
         panel.set_xticks(range(len(samples)), samples)
     panels[0].set_yticks(range(len(parts)), parts)

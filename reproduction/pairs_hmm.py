@@ -108,11 +108,11 @@ def errors(truth: Chain, chain: Chain, exact: float) -> dict[str, float]:
     order = match_classes(-apart)
     matched = chain.permuted(order)
     moves = np.abs(matched.transitions - truth.transitions).max()
-    shares = np.abs(matched.stationary() - truth.stationary()).max()
+    proportions = np.abs(matched.stationary() - truth.stationary()).max()
     rate = entropy_rate(chain, np.random.default_rng(0), n_chains=1000).rate
     return {
         EMISSIONS: float(apart[[0, 1], order].mean()),
-        TRANSITIONS: float(max(moves, shares)),
+        TRANSITIONS: float(max(moves, proportions)),
         ENTROPY: abs(rate - exact),
     }
 

@@ -111,8 +111,8 @@ def one(world: str, size: int, ratio: float, seed: int) -> dict[str, list[float]
     dictionary = pairs(size, 1, world, random_state=rng).left  # type: ignore[arg-type]
     mixing = np.diag([WEIGHT, 1 - WEIGHT])
     counts = read_counts(draw_pairs(dictionary, dictionary, mixing, int(ratio * size), rng))
-    shares = np.eye(2)[(rng.random(TRIPLES) > WEIGHT).astype(int)]
-    triples = draw_documents(dictionary.T, shares, np.full(TRIPLES, 3), rng)
+    proportions = np.eye(2)[(rng.random(TRIPLES) > WEIGHT).astype(int)]
+    triples = draw_documents(dictionary.T, proportions, np.full(TRIPLES, 3), rng)
     out: dict[str, list[float]] = {}
     for method, (lifts_of, finish) in METHODS.items():
         begin = time.process_time()

@@ -57,8 +57,8 @@ def _tensor(genotypes: NDArray[np.int8], seed: int) -> tuple[Floats, float]:
         snps = snp_passes_for(read_genotypes(genotypes), "memory", 1)
         means, rng = snps.genotypes.means, np.random.default_rng(seed)
         space = leading_subspace(snps, means, POPULATIONS)
-        shares = factor_admixture_tensor(snps, means, space, rng=rng, search="newton", judges=None)[0]
-    return shares, time.process_time() - begin
+        proportions = factor_admixture_tensor(snps, means, space, rng=rng, search="newton", judges=None)[0]
+    return proportions, time.process_time() - begin
 
 
 def _alstructure(genotypes: NDArray[np.int8], seed: int) -> tuple[Floats, float]:

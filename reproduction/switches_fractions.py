@@ -47,7 +47,7 @@ BLIND, KNOWN = "MixtureFractions(4)", "MixtureFractions(reference, 4 parts)"
 Fit = Callable[[NamedMatrix, NamedMatrix, int], Floats]
 
 
-def _shares(weights: Floats) -> Floats:
+def _proportions(weights: Floats) -> Floats:
     """Weights (d, sample) as fractions (sample, d)."""
     positive = np.maximum(weights.T, 0.0) + 1e-12
     return np.asarray(positive / positive.sum(axis=1, keepdims=True))
@@ -74,9 +74,9 @@ def _searched(values: NamedMatrix, seed: int) -> Floats:
 
 METHODS: dict[str, Fit] = {
     SPECTRAL: lambda values, _, seed: _searched(values, seed),
-    SCORED: lambda values, _, seed: _shares(spectral_init(_sites(values), PARTS, search="newton", rng=seed).W),
-    SHL: lambda values, _, seed: _shares(factor_shl(_sites(values), PARTS, np.random.default_rng(seed)).W),
-    "BinaryFactors(4)": lambda values, _, seed: _shares(
+    SCORED: lambda values, _, seed: _proportions(spectral_init(_sites(values), PARTS, search="newton", rng=seed).W),
+    SHL: lambda values, _, seed: _proportions(factor_shl(_sites(values), PARTS, np.random.default_rng(seed)).W),
+    "BinaryFactors(4)": lambda values, _, seed: _proportions(
         BinaryFactors(PARTS, random_state=seed).fit(_sites(values)).components_
     ),
     BLIND: lambda values, _, seed: MixtureFractions(PARTS, random_state=seed).fit(values).fractions_,

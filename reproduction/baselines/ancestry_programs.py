@@ -82,6 +82,6 @@ def _run(name: str, arguments: Callable[[str], list[str]], genotypes: Genotypes)
         if done.returncode or not found:
             said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
             raise ProgramFailedError(f"{name} gave no proportions ({said[-1]})")
-        shares = np.loadtxt(found[0], ndmin=2)
+        proportions = np.loadtxt(found[0], ndmin=2)
     took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return shares / shares.sum(axis=1, keepdims=True), took
+    return proportions / proportions.sum(axis=1, keepdims=True), took

@@ -8,26 +8,26 @@ import math
 import numpy as np
 
 
-def log_likelihood(calls, shares, frequencies):
+def log_likelihood(calls, proportions, frequencies):
     """Sum over observed calls of g log p + (2 - g) log(1 - p), per person."""
-    out = np.zeros(len(shares))
+    out = np.zeros(len(proportions))
     for j, row in enumerate(calls):
         for i, g in enumerate(row):
             if g < 3:
-                p = sum(shares[i][k] * frequencies[j][k] for k in range(shares.shape[1]))
+                p = sum(proportions[i][k] * frequencies[j][k] for k in range(proportions.shape[1]))
                 out[i] += int(g) * math.log(p) + (2 - int(g)) * math.log(1 - p)
     return out
 
 
-def curvature(calls, shares, frequencies, squares=False):
+def curvature(calls, proportions, frequencies, squares=False):
     """Value, gradient and minus the Hessian of every person's objective in its proportions."""
-    n, K = shares.shape
+    n, K = proportions.shape
     value, gradient, hessian = np.zeros(n), np.zeros((n, K)), np.zeros((n, K, K))
     for j, row in enumerate(calls):
         for i, g in enumerate(row.tolist()):
             if g == 3:
                 continue
-            p = float(shares[i] @ frequencies[j])
+            p = float(proportions[i] @ frequencies[j])
             if squares:
                 value[i] -= 0.5 * (g / 2 - p) ** 2
                 slope, bend = g / 2 - p, 1.0
@@ -41,11 +41,11 @@ def curvature(calls, shares, frequencies, squares=False):
     return value, gradient, hessian
 
 
-def newton_step(row, shares, frequencies, floor):
+def newton_step(row, proportions, frequencies, floor):
     """The box-constrained Newton step of one SNP's frequencies, by trying every set of bounds; halved until uphill."""
     K = len(frequencies)
     value, gradient, hessian = (
-        part[0] for part in curvature(row[:, None], frequencies[None, :], shares)
+        part[0] for part in curvature(row[:, None], frequencies[None, :], proportions)
     )  # the model is symmetric: a SNP's row of F plays the person, people play SNPs
     best, best_value = frequencies, -math.inf
     for bounds in itertools.product((None, floor, 1 - floor), repeat=K):
@@ -61,7 +61,7 @@ def newton_step(row, shares, frequencies, floor):
         if model > best_value:
             best, best_value = x, model
     for _ in range(8):
-        if log_likelihood(row[None, :], shares, best[None, :]).sum() >= value:
+        if log_likelihood(row[None, :], proportions, best[None, :]).sum() >= value:
             return best
         best = 0.5 * (best + frequencies)
     return frequencies

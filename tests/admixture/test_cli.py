@@ -18,25 +18,25 @@ ALWAYS = {"command", "version", "n_rows", "n_components", "log_likelihood", "con
 
 def made(n_people=110, n_snps=200):
     rng = np.random.default_rng(0)
-    shares = rng.dirichlet([0.2, 0.2], n_people)
-    counts = rng.binomial(2, shares @ rng.uniform(0.05, 0.95, (2, n_snps)))
+    proportions = rng.dirichlet([0.2, 0.2], n_people)
+    counts = rng.binomial(2, proportions @ rng.uniform(0.05, 0.95, (2, n_snps)))
     counts[:, 7] = 0
     cells = np.where(rng.random(counts.shape) < 0.05, -1, counts)
-    return cells, shares
+    return cells, proportions
 
 
 @pytest.fixture
 def genotypes(tmp_path):
-    cells, shares = made()
+    cells, proportions = made()
     columns = {"sample": [f"person{i}" for i in range(len(cells))]}
     columns |= {f"rs{j}": [None if c < 0 else int(c) for c in cells[:, j]] for j in range(cells.shape[1])}
     path = tmp_path / "genotypes.csv"
     write_columns(pa.table(columns), path, format="csv")
-    return path, shares
+    return path, proportions
 
 
 def test_admixture_writes_everything(genotypes, tmp_path, capsys):
-    path, shares = genotypes
+    path, proportions = genotypes
     out = tmp_path / "out"
     assert main(["admixture", str(path), "--populations", "2", "--threads", "1", "--out", str(out), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
@@ -50,7 +50,7 @@ def test_admixture_writes_everything(genotypes, tmp_path, capsys):
     assert 0 < np.median(errors) < 0.2
     assert ancestry["sample"][:4] == ["person0", "person0", "person1", "person1"]
     found = np.array(ancestry["proportion"]).reshape(110, 2)
-    assert min(np.abs(found - shares).mean(), np.abs(found[:, ::-1] - shares).mean()) < 0.1
+    assert min(np.abs(found - proportions).mean(), np.abs(found[:, ::-1] - proportions).mean()) < 0.1
     np.testing.assert_allclose(np.loadtxt(out / "out.2.Q"), found, atol=1e-6)
     frequencies = pc.read_csv(out / "frequencies.csv").to_pydict()
     assert frequencies["snp"] == [f"rs{j}" for j in range(200)]

@@ -116,9 +116,9 @@ def test_of_many_people_those_with_most_of_a_population_are_compared(monkeypatch
     monkeypatch.setattr(relatives, "KINSHIP_PEOPLE", 60)
     rng, frequencies = populations()
     calls = np.concatenate([people(rng, frequencies, 180), children(rng, frequencies[0], 20)])
-    shares = np.zeros((200, 3))
-    shares[:90, 0] = shares[90:180, 1] = shares[180:, 2] = 1
-    found = relatives.close_relatives(read_genotypes(calls), shares)
+    proportions = np.zeros((200, 3))
+    proportions[:90, 0] = proportions[90:180, 1] = proportions[180:, 2] = 1
+    found = relatives.close_relatives(read_genotypes(calls), proportions)
     assert len(found.people) == 60
     assert [len(family) for family in found.families()] == [20]
 

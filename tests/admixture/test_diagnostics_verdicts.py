@@ -19,8 +19,8 @@ KINDS = ("no structure", "one too many", "few SNPs", "few people", "all mixed", 
 def panel(rng, n_people, n_snps, n_populations, fst, alpha):
     pooled, scale = rng.uniform(0.05, 0.95, (n_snps, 1)), (1 - fst) / fst
     frequencies = rng.beta(scale * pooled, scale * (1 - pooled), (n_snps, n_populations))
-    shares = rng.dirichlet(np.full(n_populations, alpha), n_people)
-    return rng.binomial(2, np.clip(shares @ frequencies.T, 0, 1))
+    proportions = rng.dirichlet(np.full(n_populations, alpha), n_people)
+    return rng.binomial(2, np.clip(proportions @ frequencies.T, 0, 1))
 
 
 def verdict(seed, kind=None):

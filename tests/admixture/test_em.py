@@ -130,7 +130,7 @@ def test_losses_of_hidden_calls_by_hand():
     found = choose_populations._hidden_losses(params, genotypes_of(shown), genotypes_of(whole))
     loss = 0.0
     for person, g in ((0, 0), (2, 2)):
-        p = params.frequencies[0] @ params.shares[person]
+        p = params.frequencies[0] @ params.proportions[person]
         p = (p * 2 + 0.5) / 3  # one call is shown, two alleles
         loss -= g * np.log(p) + (2 - g) * np.log(1 - p)
     assert found.tolist() == pytest.approx([loss / 2, 0.0])
@@ -153,18 +153,18 @@ def test_too_few_calls_for_cross_validation_raise_an_error():
 def test_a_newton_step_of_people_solves_their_quadratic_models():
     calls = calls_of(25, 6, seed=2)
     rng = np.random.default_rng(3)
-    shares, often = rng.dirichlet(np.ones(3), 6), rng.uniform(0.2, 0.8, (25, 3))
+    proportions, often = rng.dirichlet(np.ones(3), 6), rng.uniform(0.2, 0.8, (25, 3))
     steps = AncestrySteps(calls, 1)
-    sums = steps.e_step(Ancestry(shares, often))
-    assert sums.log_likelihood == pytest.approx(admixture_twin.log_likelihood(calls, shares, often).sum())
+    sums = steps.e_step(Ancestry(proportions, often))
+    assert sums.log_likelihood == pytest.approx(admixture_twin.log_likelihood(calls, proportions, often).sum())
     assert steps.e_step(sums.params) is sums  # looked at already
     moved = steps.m_step(sums)
     assert moved.frequencies is sums.next_frequencies
-    before = admixture_twin.log_likelihood(calls, shares, moved.frequencies)
-    after = admixture_twin.log_likelihood(calls, moved.shares, moved.frequencies)
+    before = admixture_twin.log_likelihood(calls, proportions, moved.frequencies)
+    after = admixture_twin.log_likelihood(calls, moved.proportions, moved.frequencies)
     assert after.sum() >= before.sum()
     assert before.sum() >= sums.log_likelihood - 1e-9
-    np.testing.assert_allclose(moved.shares.sum(axis=1), 1.0)
+    np.testing.assert_allclose(moved.proportions.sum(axis=1), 1.0)
     assert steps.n_cells == 150
 
 
@@ -172,13 +172,13 @@ def test_no_small_change_of_proportions_or_frequencies_raises_the_likelihood():
     calls = calls_of(40, 5, seed=4)
     calls[0, 0] = 3
     often = np.random.default_rng(5).uniform(0.1, 0.9, (40, 2))
-    shares, values = fit_proportions(calls, often, n_jobs=1)
+    proportions, values = fit_proportions(calls, often, n_jobs=1)
     grid = np.linspace(0, 1, 2001)
     for person in range(5):
         column = calls[:, [person]]
         curve = [admixture_twin.log_likelihood(column, np.array([[x, 1 - x]]), often)[0] for x in grid[::20]]
         assert values[person] >= max(curve) - 1e-9
-        assert shares[person, 0] == pytest.approx(grid[::20][int(np.argmax(curve))], abs=0.011)
+        assert proportions[person, 0] == pytest.approx(grid[::20][int(np.argmax(curve))], abs=0.011)
     squares, _ = fit_proportions(calls, often, squares=True, n_jobs=1)
     for person in range(5):
         seen = calls[:, person] < 3
@@ -202,14 +202,14 @@ def test_no_small_change_of_proportions_or_frequencies_raises_the_likelihood():
 def test_a_fit_has_its_largest_population_first_and_the_values_of_its_people(likelihood):
     rng = np.random.default_rng(7)
     often = rng.uniform(0.05, 0.95, (60, 2))
-    shares = rng.dirichlet([3.0, 1.0], 25)
-    calls = rng.binomial(2, often @ shares.T).astype(np.uint8)
+    proportions = rng.dirichlet([3.0, 1.0], 25)
+    calls = rng.binomial(2, often @ proportions.T).astype(np.uint8)
     data = genotypes_of(calls)
     found = fit_ancestry(
         calls, data.means, 2, likelihood=likelihood, max_iter=10, tol=1e-6, rng=np.random.default_rng(0)
     )
-    assert (np.diff(found.params.shares.mean(axis=0)) <= 0).all()
-    twin = admixture_twin.log_likelihood(calls, found.params.shares, found.params.frequencies)
+    assert (np.diff(found.params.proportions.mean(axis=0)) <= 0).all()
+    twin = admixture_twin.log_likelihood(calls, found.params.proportions, found.params.frequencies)
     np.testing.assert_allclose(found.values, twin, rtol=1e-9)
     assert found.objective == found.path[-1]
     if likelihood:

@@ -23,10 +23,10 @@ def world(seed=0, n_people=120, n_snps=600, K=3, fst=0.2, alpha=0.3, missing=0.0
     rng = np.random.default_rng(seed)
     pooled, scale = rng.uniform(0.1, 0.9, (n_snps, 1)), (1 - fst) / fst
     frequencies = rng.beta(scale * pooled, scale * (1 - pooled), (n_snps, K))
-    shares = rng.dirichlet(np.full(K, alpha), n_people)
-    counts = rng.binomial(2, np.clip(shares @ frequencies.T, 0, 1)).astype(float)
+    proportions = rng.dirichlet(np.full(K, alpha), n_people)
+    counts = rng.binomial(2, np.clip(proportions @ frequencies.T, 0, 1)).astype(float)
     counts[rng.random(counts.shape) < missing] = np.nan
-    return counts, shares, frequencies
+    return counts, proportions, frequencies
 
 
 def error(found, truth):
@@ -37,9 +37,9 @@ def error(found, truth):
 @pytest.mark.parametrize("refine", [True, False])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_proportions_come_back(refine, missing):
-    counts, shares, _ = world(n_snps=1500, missing=missing)
+    counts, proportions, _ = world(n_snps=1500, missing=missing)
     model = Admixture(3, refine=refine).fit(counts)
-    assert error(model.ancestry_, shares) < 0.05
+    assert error(model.ancestry_, proportions) < 0.05
     assert model.converged_
     np.testing.assert_allclose(model.ancestry_.sum(axis=1), 1, atol=1e-12)
     assert (model.ancestry_ >= 0).all()
@@ -73,10 +73,10 @@ def test_proportions_are_the_maximum_given_the_frequencies():
     counts, _, _ = world(missing=0.1)
     genotypes = read_genotypes(counts)
     frequencies = np.clip(world()[2], 1e-6, 1 - 1e-6)
-    shares, values = fit_proportions(genotypes.calls, frequencies)
+    proportions, values = fit_proportions(genotypes.calls, frequencies)
     rng = np.random.default_rng(2)
     for _ in range(50):
-        other = 0.98 * shares + 0.02 * rng.dirichlet(np.ones(3), len(shares))
+        other = 0.98 * proportions + 0.02 * rng.dirichlet(np.ones(3), len(proportions))
         p = frequencies @ other.T
         seen = genotypes.calls < 3
         g = np.where(seen, genotypes.calls, 0)
@@ -232,13 +232,15 @@ def test_transform_takes_absent_snps_as_missing_and_refuses_other_ones():
 
 
 def test_standard_errors_of_everyone_are_published_and_cover():
-    counts, shares, _ = world(n_people=250, n_snps=1_500, K=2)
+    counts, proportions, _ = world(n_people=250, n_snps=1_500, K=2)
     model = Admixture(2).fit(counts)
     errors = model.ancestry_se_
     assert errors.shape == (250, 2)
     assert model.report_.quantities["standard_error"] == np.median(errors.max(axis=1))
-    apart = min((model.ancestry_ - shares[:, order] for order in ([0, 1], [1, 0])), key=lambda one: np.abs(one).sum())
-    inside = (shares > 0.05).all(axis=1)
+    apart = min(
+        (model.ancestry_ - proportions[:, order] for order in ([0, 1], [1, 0])), key=lambda one: np.abs(one).sum()
+    )
+    inside = (proportions > 0.05).all(axis=1)
     spread = (apart - apart[inside].mean(axis=0))[inside] / errors[inside]  # what the frequencies are off by is common
     assert 0.7 < np.sqrt((spread**2).mean()) < 1.6
 

@@ -112,9 +112,9 @@ def test_no_more_directions_than_people_allow():
 def test_squares_are_those_of_the_frequencies():
     H, W, space = exact_space()
     rng = np.random.default_rng(1)
-    shares, frequencies = rng.dirichlet(np.ones(3), 9), rng.random((30, 3))
-    literal = sum((H[s] @ W[i] - frequencies[s] @ shares[i]) ** 2 for s in range(30) for i in range(9))
-    assert squares_of(space, shares, frequencies) == pytest.approx(literal)
+    proportions, frequencies = rng.dirichlet(np.ones(3), 9), rng.random((30, 3))
+    literal = sum((H[s] @ W[i] - frequencies[s] @ proportions[i]) ** 2 for s in range(30) for i in range(9))
+    assert squares_of(space, proportions, frequencies) == pytest.approx(literal)
     assert squares_of(space, W, H) == pytest.approx(0.0, abs=1e-10)
 
 
@@ -149,9 +149,9 @@ def test_the_alternation_counts_its_steps_and_says_whether_it_converged():
         found = alternate(space, means, start, max_iter=steps, tol=0.0)
         assert len(found.squares) == steps + 1
         assert not found.converged
-        assert found.squares[-1] == pytest.approx(squares_of(space, found.shares, found.frequencies))
+        assert found.squares[-1] == pytest.approx(squares_of(space, found.proportions, found.frequencies))
     assert (np.diff(found.squares) <= 1e-12).all()
-    np.testing.assert_array_equal(alternate(space, means, start, max_iter=0, tol=0.0).shares, start)
+    np.testing.assert_array_equal(alternate(space, means, start, max_iter=0, tol=0.0).proportions, start)
     longer = alternate(space, means, start, max_iter=500, tol=1e-6)
     assert longer.converged
     gains = -np.diff(longer.squares)
@@ -163,10 +163,10 @@ def test_exact_data_with_pure_people_give_the_populations_at_once():
     H, W, space = exact_space(4)
     people = far_people(space)
     assert sorted(people) == [1, 4, 7]
-    shares = proportions_under(space, people)
+    proportions = proportions_under(space, people)
     order = [people.index(one) for one in (1, 4, 7)]
-    np.testing.assert_allclose(shares[:, order], W, atol=1e-6)
-    found = alternate(space, np.full(30, 0.5), shares, max_iter=50, tol=1e-12)
+    np.testing.assert_allclose(proportions[:, order], W, atol=1e-6)
+    found = alternate(space, np.full(30, 0.5), proportions, max_iter=50, tol=1e-12)
     np.testing.assert_allclose(found.frequencies[:, order], H, atol=1e-3)
 
 
@@ -297,7 +297,7 @@ def test_candidates_are_judged_by_the_likelihood_at_their_best_frequencies(monke
     monkeypatch.setattr(admixture_tensor, "find_candidates", candidates)
     monkeypatch.setattr(admixture_tensor, "choose_subset", choice)
     rng = np.random.default_rng(0)
-    shares, frequencies, number = factor_admixture_tensor(calls, means, space, rng=rng, judges=20)
+    proportions, frequencies, number = factor_admixture_tensor(calls, means, space, rng=rng, judges=20)
 
     x = np.concatenate([part for _, part in centred_blocks(calls, means, space.basis[:, 1:])]) + means[:, None]
     moments = distinct_moments(lambda: iter([x.astype(float)]), 2)
@@ -311,8 +311,8 @@ def test_candidates_are_judged_by_the_likelihood_at_their_best_frequencies(monke
         first = np.clip((1 + W[:, 0] - W[:, 1]) / 2, 0, 1)  # nearest point of the segment
         return np.column_stack([first, 1 - first])
 
-    np.testing.assert_allclose(shares, literal_shares([0, 1]), atol=1e-6)
-    np.testing.assert_allclose(frequencies, best_frequencies(space, shares, means), atol=1e-9)
+    np.testing.assert_allclose(proportions, literal_shares([0, 1]), atol=1e-6)
+    np.testing.assert_allclose(frequencies, best_frequencies(space, proportions, means), atol=1e-9)
 
     def literal_value(chosen):
         own = literal_shares(chosen)

@@ -45,8 +45,8 @@ def test_completion_finds_the_diagonal_of_a_low_rank_matrix():
 
 
 def test_distinct_moments_of_exact_data_are_the_whitened_ones():
-    h, shares = fixed_alleles()
-    x = h @ shares.T
+    h, proportions = fixed_alleles()
+    x = h @ proportions.T
     moments = distinct_moments(lambda: iter([x]), 3)
     np.testing.assert_allclose(moments.K.T @ (x.T @ x / len(x)) @ moments.K, np.eye(3), atol=1e-8)
     third = np.einsum("ri,rj,rk->ijk", x, x, x) / len(x)
@@ -55,15 +55,15 @@ def test_distinct_moments_of_exact_data_are_the_whitened_ones():
 
 
 def test_fixed_alleles_give_the_populations_back():
-    h, shares = fixed_alleles(n_people=40, n_snps=20_000)
+    h, proportions = fixed_alleles(n_people=40, n_snps=20_000)
     rng = np.random.default_rng(3)
-    calls = rng.binomial(2, np.clip(h @ shares.T, 0, 1)).astype(np.uint8)
+    calls = rng.binomial(2, np.clip(h @ proportions.T, 0, 1)).astype(np.uint8)
     means = calls.mean(axis=1) / 2
     kept = (means > 0) & (means < 1)
     calls, means = np.ascontiguousarray(calls[kept]), means[kept]
     found, _, n_candidates = factor_admixture_tensor(calls, means, leading_subspace(calls, means, 3), rng=rng)
     assert n_candidates >= 3
-    error = min(np.abs(found[:, list(p)] - shares).mean() for p in itertools.permutations(range(3)))
+    error = min(np.abs(found[:, list(p)] - proportions).mean() for p in itertools.permutations(range(3)))
     assert error < 0.03
 
 

@@ -32,10 +32,10 @@ def test_colours_follow_populations_across_numbers_and_runs():
 
 
 def test_people_are_ordered_by_group_then_by_population():
-    shares = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.1, 0.9]])
-    assert people_order(shares, None).tolist() == [0, 2, 3, 1]
+    proportions = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.1, 0.9]])
+    assert people_order(proportions, None).tolist() == [0, 2, 3, 1]
     groups = np.array(["b", "a", "a", "b"], object)
-    assert people_order(shares, groups).tolist() == [0, 3, 2, 1]
+    assert people_order(proportions, groups).tolist() == [0, 3, 2, 1]
 
 
 def test_bars_fill_every_row():

@@ -27,8 +27,8 @@ def panel(n_people: int = 102, n_snps: int = 700, seed: int = 0) -> np.ndarray:
     """Calls (person, SNP) of two populations with gaps, some SNPs with one allele only."""
     rng = np.random.default_rng(seed)
     frequencies = rng.uniform(0.02, 0.98, (2, n_snps))
-    shares = rng.dirichlet([0.4, 0.4], n_people)
-    calls = rng.binomial(2, shares @ frequencies).astype(np.float64)
+    proportions = rng.dirichlet([0.4, 0.4], n_people)
+    calls = rng.binomial(2, proportions @ frequencies).astype(np.float64)
     calls[rng.random(calls.shape) < 0.03] = np.nan
     calls[:, ::200] = 0
     return calls
@@ -71,15 +71,15 @@ def test_stored_calls_are_those_of_memory(tmp_path, ending, monkeypatch):
 def test_pieces_of_a_pass_add_up_to_the_same_bits(small_blocks):
     genotypes = Genotypes(*_random_calls(1_700, 37))
     rng = np.random.default_rng(1)
-    shares, frequencies = rng.dirichlet([1, 1, 1], 37), rng.uniform(0.1, 0.9, (1_700, 3))
+    proportions, frequencies = rng.dirichlet([1, 1, 1], 37), rng.uniform(0.1, 0.9, (1_700, 3))
     here, there = SnpPasses(genotypes, 2), SnpPasses(store_genotypes(genotypes), 1)
-    mine, theirs = here.step(shares, frequencies, 1e-7), there.step(shares, frequencies, 1e-7)
+    mine, theirs = here.step(proportions, frequencies, 1e-7), there.step(proportions, frequencies, 1e-7)
     assert mine[0] == theirs[0]
     assert np.array_equal(mine[1], theirs[1])
     for squares in (False, True):
         for one, other in zip(
-            here.curvature(shares, frequencies, squares=squares),
-            there.curvature(shares, frequencies, squares=squares),
+            here.curvature(proportions, frequencies, squares=squares),
+            there.curvature(proportions, frequencies, squares=squares),
             strict=True,
         ):
             assert np.array_equal(one, other)

@@ -24,7 +24,7 @@ RULES = get_args(Select)
 def world(n=220, columns=12, clusters=2, *, missing=0.1, copies=0, seed=0):
     """Binary rows as a frame with missing values."""
     made = bernoulli_mixture(
-        n, columns, clusters, separation=40, informative=0.9, missing=missing, copies=copies, copy_chance=0.95,
+        n, columns, clusters, separation=40, informative=0.9, missing=missing, copies=copies, copy_probability=0.95,
         random_state=seed,
     )  # fmt: skip
     cells = np.where(made.rows < 0, np.nan, made.rows)

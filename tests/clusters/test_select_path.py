@@ -165,7 +165,7 @@ def test_a_long_table_is_walked_on_a_sample_and_ends_on_all_rows(monkeypatch: py
 def test_the_screen_finds_planted_near_duplicates_and_names_their_source(seed: int) -> None:
     for probability in (0.6, 0.95):  # locally dependent, near-duplicates
         data = bernoulli_mixture(
-            1_000, 40, 3, separation=30, copies=4, copy_chance=probability, missing=0.05, random_state=seed
+            1_000, 40, 3, separation=30, copies=4, copy_probability=probability, missing=0.05, random_state=seed
         )
         found = screened(data.coded())
         planted = {frozenset(pair) for pair in data.copied.items()}
@@ -220,7 +220,7 @@ def test_pair_moments_with_missing_values_and_weights_by_hand() -> None:
 
 
 def test_two_columns_alone_are_never_near_duplicates() -> None:
-    table = bernoulli_mixture(300, 2, 1, copies=1, copy_chance=0.95, random_state=0).coded()
+    table = bernoulli_mixture(300, 2, 1, copies=1, copy_probability=0.95, random_state=0).coded()
     assert not find_near_duplicates(pair_moments(table), cluster_path(table, most=1).at(1).mixture, ["a", "b"])
     assert table.without(np.array([True, False])).n_columns == 1
 

@@ -21,6 +21,6 @@ def test_the_matching_has_the_largest_total(shape):
 
 
 def test_the_distance_does_not_see_the_order():
-    shares = np.random.default_rng(0).dirichlet(np.ones(4), 30)
-    assert mean_distance(shares, shares[:, [2, 0, 3, 1]]) == 0
-    assert mean_distance(shares, 1 - shares) > 0
+    proportions = np.random.default_rng(0).dirichlet(np.ones(4), 30)
+    assert mean_distance(proportions, proportions[:, [2, 0, 3, 1]]) == 0
+    assert mean_distance(proportions, 1 - proportions) > 0

@@ -26,7 +26,7 @@ def one_pass(n_classes):
     log_weights = np.log(rng.dirichlet(np.ones(n_classes)))
     log_table = np.log(rng.dirichlet(np.ones(n_classes), size=40))
     calls = rng.integers(0, 4, (600, 37)).astype(np.uint8)
-    shares, frequencies = rng.dirichlet(np.ones(n_classes), 37), rng.uniform(0.01, 0.99, (600, n_classes))
+    proportions, frequencies = rng.dirichlet(np.ones(n_classes), 37), rng.uniform(0.01, 0.99, (600, n_classes))
     sizes = np.array([2, 3, 2, 4, 2], np.int32)
     groups = kernels.PackedColumns(sizes, sizes + np.int32(1), np.array([0, 2, 3, 5], np.int32))
     packed = rng.integers(0, [12, 3, 15], (3000, 3)).astype(np.uint8)
@@ -42,8 +42,8 @@ def one_pass(n_classes):
         *kernels.mixture_rows(cells, log_weights, log_table),
         *kernels.mixture_sums(dense, log_weights, log_table[:13]),
         *kernels.mixture_rows(dense, log_weights, log_table[:13]),
-        *admixture_step(calls, shares, frequencies, floor=1e-7),
-        *admixture_curvature(calls, shares, frequencies),
+        *admixture_step(calls, proportions, frequencies, floor=1e-7),
+        *admixture_curvature(calls, proportions, frequencies),
     ]
 
 

@@ -70,7 +70,7 @@ def test_topics_and_replays_tell_their_stages():
     done = crowd(40, 8, 2, labels_per_task=6, random_state=0)
     with watched_by(heard):
         TopicModel(2).fit(YES)
-        simulate_plan(done.labels, done.truth, seeds=1, shares=(0.5, 0.7))
+        simulate_plan(done.labels, done.truth, seeds=1, proportions=(0.5, 0.7))
     assert {"data", "number", "factor", "refine", "replaying"} <= set(heard.what)
     assert "plan, replay 1" in heard.details
 

@@ -65,13 +65,13 @@ def topic_steps():
 @KINDS
 def test_topics_leap_as_squarem(kind):
     points = three(kind, [[0.2, 0.5], [0.3, 0.3], [0.5, 0.2]])
-    shares = [np.full((1, 2), part) for part in (0.1, 0.2, 0.3)]
-    models = [TopicParams(part.copy(), share) for part, share in zip(points, shares, strict=True)]
+    proportions = [np.full((1, 2), part) for part in (0.1, 0.2, 0.3)]
+    models = [TopicParams(part.copy(), share) for part, share in zip(points, proportions, strict=True)]
     found = topic_steps().extrapolate(*models)
     far, length = squarem(*(flat(part) for part in points))
     assert (length > 1.2) == (kind == "long")
     np.testing.assert_allclose(found.topics, columns_to_one(far.reshape(3, 2)), rtol=1e-9)
-    np.testing.assert_array_equal(found.proportions, shares[2])  # shares follow by their own steps
+    np.testing.assert_array_equal(found.proportions, proportions[2])  # shares follow by their own steps
     for model, part in zip(models, points, strict=True):
         np.testing.assert_array_equal(model.topics, part)
 
@@ -202,18 +202,18 @@ def ancestry_steps():
 
 @KINDS
 def test_ancestry_leaps_as_squarem_in_both_halves(kind):
-    shares = three(kind, [[0.3, 0.7], [0.6, 0.4]])
+    proportions = three(kind, [[0.3, 0.7], [0.6, 0.4]])
     often = three(kind, [[0.2, 0.5], [0.4, 0.3], [0.7, 0.6]])
-    found = ancestry_steps().extrapolate(*(Ancestry(q, f) for q, f in zip(shares, often, strict=True)))
-    far, _ = squarem(*(flat(q, f) for q, f in zip(shares, often, strict=True)))
-    np.testing.assert_allclose(found.shares, rows_to_one(far[:4].reshape(2, 2)), rtol=1e-9)
+    found = ancestry_steps().extrapolate(*(Ancestry(q, f) for q, f in zip(proportions, often, strict=True)))
+    far, _ = squarem(*(flat(q, f) for q, f in zip(proportions, often, strict=True)))
+    np.testing.assert_allclose(found.proportions, rows_to_one(far[:4].reshape(2, 2)), rtol=1e-9)
     np.testing.assert_allclose(found.frequencies, far[4:].reshape(3, 2), rtol=1e-9)
 
 
 def test_ancestry_leaps_back_onto_simplex_and_box():
     down = [np.array([[0.3, 0.7]]), np.array([[0.2, 0.8]]), np.array([[0.12, 0.88]])]
     found = ancestry_steps().extrapolate(*(Ancestry(part, part) for part in down))
-    assert found.shares.tolist() == [[0.0, 1.0]]
+    assert found.proportions.tolist() == [[0.0, 1.0]]
     assert found.frequencies.tolist() == [[FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR]]
 
 
@@ -253,7 +253,7 @@ def test_steps_that_do_not_bend_at_all_are_simply_taken():
     rows = [part[None] for part in points]
     assert FractionSteps(None, None).extrapolate(*(Parts(row, row) for row in rows)).profiles.tolist() == [[0.5, 0.5]]
     found = ancestry_steps().extrapolate(*(Ancestry(row, row) for row in rows))
-    assert found.shares.tolist() == found.frequencies.tolist() == [[0.5, 0.5]]
+    assert found.proportions.tolist() == found.frequencies.tolist() == [[0.5, 0.5]]
     columns = [part[:, None] for part in points]
     found = topic_steps().extrapolate(*(TopicParams(column, rows[0]) for column in columns))
     assert found.topics.tolist() == [[0.5], [0.5]]

@@ -32,10 +32,10 @@ def params_of(P, W=None, sigma2=0.01):
     return SwitchParams(W, np.log(prior), sigma2)
 
 
-def independent(*shares):
+def independent(*proportions):
     return {
-        h: float(np.prod([p if on else 1 - p for on, p in zip(h, shares, strict=True)]))
-        for h in product((0, 1), repeat=len(shares))
+        h: float(np.prod([p if on else 1 - p for on, p in zip(h, proportions, strict=True)]))
+        for h in product((0, 1), repeat=len(proportions))
     }
 
 
@@ -187,9 +187,9 @@ def test_scores_of_chosen_and_rejected_candidates_are_reported():
     assert examiner.quantities["eigenvalue_gap"] is None
 
 
-def rows_of(n, shares, W, sigma, seed=0):
+def rows_of(n, proportions, W, sigma, seed=0):
     rng = np.random.default_rng(seed)
-    h = (rng.random((n, len(shares))) < shares).astype(float)
+    h = (rng.random((n, len(proportions))) < proportions).astype(float)
     return h @ W + sigma * rng.standard_normal((n, W.shape[1]))
 
 
@@ -303,8 +303,8 @@ def test_rigidity_of_every_combination_by_its_definition(d):
     assert found.keys() == expected.keys()
     for u, (rigidity, outside) in expected.items():
         assert (found[u].rigidity, found[u].outside) == pytest.approx((rigidity, outside), abs=1e-12)
-    shares = [rival.outside for rival in switch_rivals.combinations_of(params_of(P))]
-    assert shares == sorted(shares)
+    proportions = [rival.outside for rival in switch_rivals.combinations_of(params_of(P))]
+    assert proportions == sorted(proportions)
 
 
 def test_states_ruled_out_have_no_probability():

@@ -29,7 +29,7 @@ def files(tmp_path):
     return tmp_path, W
 
 
-def shares(path):
+def proportions(path):
     table = pc.read_csv(path).to_pydict()
     assert list(table) == ["sample", "part", "fraction"]
     return table, np.array(table["fraction"]).reshape(10, 3)
@@ -47,19 +47,19 @@ def test_fractions_with_a_reference_are_written(files, capsys):
     assert (summary["n_rows"], summary["n_components"], summary["n_features"]) == (10, 3, 60)
     assert summary["parts"] == ["B", "T", "NK"]
     assert summary["verdict"] == "ok"
-    table, found = shares(out / "fractions.csv")
+    table, found = proportions(out / "fractions.csv")
     assert table["sample"][:4] == ["s0", "s0", "s0", "s1"]
     assert table["part"][:4] == ["B", "T", "NK", "B"]
     assert np.abs(found - W).mean() < 0.02
     assert pc.read_csv(out / "profiles.csv").column_names == ["feature", "B", "T", "NK"]
     turned = [str(folder / "turned.csv"), "--samples-in", "rows", *arguments[2:]]
     assert main(["fractions", *turned, "--out", str(folder / "rows"), "--quiet"]) == 0
-    np.testing.assert_allclose(shares(folder / "rows" / "fractions.csv")[1], found, atol=1e-9)
+    np.testing.assert_allclose(proportions(folder / "rows" / "fractions.csv")[1], found, atol=1e-9)
     for stem in ("values", "turned"):
         again = folder / f"again-{stem}"
         told = ["predict", str(folder / f"{stem}.csv"), "--model", str(out / "model.latent"), "--out", str(again)]
         assert main([*told, "--quiet"]) == 0
-        table, repeated = shares(again / "fractions.csv")
+        table, repeated = proportions(again / "fractions.csv")
         np.testing.assert_allclose(repeated, found, atol=1e-12)
         assert table["sample"][0] == "s0"
 
@@ -69,7 +69,7 @@ def test_the_sum_of_fractions_may_be_left_open(files, capsys):
     arguments = ["fractions", str(folder / "values.csv"), "--constraint", "sum-at-most-one", "--quiet"]
     told = ["--reference", str(folder / "reference.csv"), "--out", str(folder / "open")]
     assert main([*arguments, *told]) == 0
-    _, found = shares(folder / "open" / "fractions.csv")
+    _, found = proportions(folder / "open" / "fractions.csv")
     assert (found.sum(axis=1) <= 1 + 1e-12).all()
     assert found.sum(axis=1).min() < 1
     notes = json.loads((folder / "open" / "summary.json").read_text())["notes"]
@@ -82,7 +82,7 @@ def test_blind_and_its_profiles_as_a_reference(files, capsys):
     folder, _ = files
     out = folder / "out"
     assert main(["fractions", str(folder / "values.csv"), "--components", "3", "--out", str(out), "--quiet"]) == 0
-    table, found = shares(out / "fractions.csv")
+    table, found = proportions(out / "fractions.csv")
     assert sorted(set(table["part"])) == [0, 1, 2]
     assert found.mean(axis=0).tolist() == sorted(found.mean(axis=0), reverse=True)
     again = ["fractions", str(folder / "values.csv"), "--reference", str(out / "profiles.csv"), "--out", "-", "--quiet"]

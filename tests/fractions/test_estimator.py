@@ -315,14 +315,14 @@ def test_an_impossible_constraint_raises_an_error():
 
 def four_parts(seed, n=60, m=300, alpha=0.5):
     rng = np.random.default_rng(seed)
-    profiles, shares = rng.beta(0.5, 0.5, (4, m)), rng.dirichlet(np.full(4, alpha), n)
-    return rng, profiles, shares
+    profiles, proportions = rng.beta(0.5, 0.5, (4, m)), rng.dirichlet(np.full(4, alpha), n)
+    return rng, profiles, proportions
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_too_few_parts_are_not_trusted(seed):
-    rng, profiles, shares = four_parts(seed)
-    values = np.clip(shares @ profiles + 0.02 * rng.normal(size=(60, 300)), 0, 1)
+    rng, profiles, proportions = four_parts(seed)
+    values = np.clip(proportions @ profiles + 0.02 * rng.normal(size=(60, 300)), 0, 1)
     for K in (1, 2, 3):
         report = MixtureFractions(K).fit(values).report_
         assert report.verdict != "ok"
@@ -334,11 +334,11 @@ def test_too_few_parts_are_not_trusted(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_reference_that_lacks_a_little_is_not_trusted(seed, lacking):
     rng, profiles, _ = four_parts(seed)
-    shares = np.column_stack([(1 - lacking) * rng.dirichlet(np.ones(3), 60), np.full(60, lacking)])
-    values = np.clip(shares @ profiles + 0.02 * rng.normal(size=(60, 300)), 0, 1)
+    proportions = np.column_stack([(1 - lacking) * rng.dirichlet(np.ones(3), 60), np.full(60, lacking)])
+    values = np.clip(proportions @ profiles + 0.02 * rng.normal(size=(60, 300)), 0, 1)
     report = MixtureFractions(reference=profiles[:3].T).fit(values).report_
     assert report.quantities["noise"] < 0.1
     assert any("lies in one direction" in reason for reason in report.reasons)
     assert MixtureFractions(reference=profiles.T).fit(values).report_.verdict == "ok"
-    assert MixtureFractions(reference=profiles.T).fit(shares @ profiles).report_.verdict == "ok"  # no noise at all
+    assert MixtureFractions(reference=profiles.T).fit(proportions @ profiles).report_.verdict == "ok"  # no noise at all
     assert MixtureFractions(reference=profiles[:3].T).fit(values[:1]).report_.verdict == "ok"  # one cannot tell

@@ -222,5 +222,5 @@ def test_a_set_of_the_other_strand_gives_no_other_ancestry(tmp_path, strand):
     bed_reader.to_bed(tmp_path / "theirs.bed", counts[np.r_[40:80, 120:160]], properties=theirs)
     model = Admixture(2).fit(read_bed(tmp_path / "ours.bed"))
     with pytest.warns(DataWarning, match="500 have an ambiguous strand") if strand == "other" else nullcontext():
-        shares = model.transform(read_bed(tmp_path / "theirs.bed"))
-    assert abs(shares[:40, 0].mean() - shares[40:, 0].mean()) > 0.75
+        proportions = model.transform(read_bed(tmp_path / "theirs.bed"))
+    assert abs(proportions[:40, 0].mean() - proportions[40:, 0].mean()) > 0.75

@@ -131,7 +131,7 @@ def inside_by_lp(rows: np.ndarray, x: np.ndarray) -> bool:
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 6])
 def test_specialists_are_scattered(n_classes):
     found = scatter.check_scatter(np.eye(n_classes) * 0.4, np.random.default_rng(0))
-    assert found.share_inside == 1
+    assert found.fraction_inside == 1
     assert found.farthest < 1e-7
     assert found.exact == (n_classes == 2)
 
@@ -141,7 +141,7 @@ def test_a_narrow_cone_is_not(n_classes):
     rng = np.random.default_rng(1)
     narrow = 1 + 0.1 * rng.random((50, n_classes))
     found = scatter.check_scatter(narrow, rng)
-    assert found.share_inside == 0
+    assert found.fraction_inside == 0
     assert found.farthest > 0.1
 
 

@@ -83,8 +83,8 @@ def test_singular_vector_is_the_papers(seed: int) -> None:
 def test_the_first_threshold_not_passed_is_the_answer() -> None:
     above = np.random.default_rng(0).random((200, 4))
     posterior = combine_thresholds(above)
-    for row, shares in zip(posterior, above, strict=True):
-        answer = next((level for level, share in enumerate(shares) if share < 0.5), 4)
+    for row, proportions in zip(posterior, above, strict=True):
+        answer = next((level for level, share in enumerate(proportions) if share < 0.5), 4)
         assert row.argmax() == answer
         assert row.sum() == pytest.approx(1, abs=1e-12)
     np.testing.assert_allclose(combine_thresholds(np.array([[0.3], [0.8]])), [[0.7, 0.3], [0.2, 0.8]])

@@ -74,15 +74,15 @@ def test_votes_are_proportions_and_known_answers_have_probability_one():
 
 def test_sufficient_statistics_of_votes_are_those_of_the_cells():
     given, labels = some_labels()
-    shares = vote_proportions(labels)
+    proportions = vote_proportions(labels)
     table = np.zeros((18, 3))
     for i in range(25):
         for w in range(6):
             if not np.isnan(given[i, w]):
-                table[w * 3 + int(given[i, w])] += shares[i]
-    for sums in (vote_statistics(labels), sufficient_statistics(labels, shares)):
+                table[w * 3 + int(given[i, w])] += proportions[i]
+    for sums in (vote_statistics(labels), sufficient_statistics(labels, proportions)):
         np.testing.assert_allclose(sums.table, table)
-        np.testing.assert_allclose(sums.totals, shares.sum(axis=0))
+        np.testing.assert_allclose(sums.totals, proportions.sum(axis=0))
 
 
 # ------------------------------------------------------------------ the co-label graph

@@ -24,7 +24,7 @@ DONE = crowd(150, 20, 2, labels_per_task=10, skill=(0.5, 0.95), random_state=5)
 def test_two_fifths_of_the_labels(crowd_data, name, most, random):
     """Mean error at 40 % of the labels, five seeds, two random labels a task to begin with."""
     labels, truth = crowd_data(name)
-    rows = mean_errors(simulate_plan(labels, truth, shares=(0.4,)))
+    rows = mean_errors(simulate_plan(labels, truth, proportions=(0.4,)))
     errors = {row["policy"]: 100 * row["error"] for row in rows}
     assert errors["plan"] <= most
     assert errors["plan"] + 1 <= errors["random"]
@@ -32,13 +32,13 @@ def test_two_fifths_of_the_labels(crowd_data, name, most, random):
 
 
 def test_plan_beats_random_choice_on_a_simulated_crowd():
-    rows = mean_errors(simulate_plan(DONE.labels, DONE.truth, seeds=4, shares=(0.5,)))
+    rows = mean_errors(simulate_plan(DONE.labels, DONE.truth, seeds=4, proportions=(0.5,)))
     errors = {row["policy"]: row["error"] for row in rows}
     assert errors["plan"] < errors["random"]
 
 
 def test_replay_is_reproducible_and_counts_labels():
-    once, again = (simulate_plan(DONE.labels, DONE.truth, seeds=2, shares=(0.3, 0.5)) for _ in range(2))
+    once, again = (simulate_plan(DONE.labels, DONE.truth, seeds=2, proportions=(0.3, 0.5)) for _ in range(2))
     assert once.equals(again)
     assert once.column_names == ["policy", "seed", "labels", "share", "error"]
     assert once["labels"].to_pylist() == [450, 750] * 4
@@ -46,7 +46,7 @@ def test_replay_is_reproducible_and_counts_labels():
 
 
 def test_all_labels_bought_is_the_same_fit_whatever_the_policy_began_with():
-    frame = simulate_plan(DONE.labels, DONE.truth, seeds=1, shares=(1.0,), step=2.0).to_pylist()
+    frame = simulate_plan(DONE.labels, DONE.truth, seeds=1, proportions=(1.0,), step=2.0).to_pylist()
     assert frame[0]["labels"] == DONE.labels.num_rows
     assert abs(frame[0]["error"] - frame[1]["error"]) < 0.03
 
@@ -62,9 +62,9 @@ def test_a_replay_begins_with_random_labels_of_every_task():
     ("change", "says"),
     [
         ({"policies": ("greedy",)}, "policies must be 'plan', 'random' or both"),
-        ({"shares": (1.5,)}, r"shares must be numbers in \(0, 1\]"),
+        ({"proportions": (1.5,)}, r"proportions must be numbers in \(0, 1\]"),
         ({"seeds": 0}, "first, step and seeds must be > 0"),
-        ({"shares": (0.1,)}, "already 20% of this crowd"),
+        ({"proportions": (0.1,)}, "already 20% of this crowd"),
         ({"truth": {999: 1}}, "no task of the truth occurs"),
         ({"truth": None}, "needs the truth"),
     ],
@@ -79,7 +79,7 @@ def test_impossible_replays_raise_clear_errors(change, says):
 def test_a_missing_truth_is_not_scored(gap):
     known = dict(zip(*(DONE.truth[name].to_pylist() for name in ("task", "label")), strict=True))
     some = {task: label if task < 75 else gap for task, label in known.items()}
-    kept = {"seeds": 1, "shares": (0.4,)}
+    kept = {"seeds": 1, "proportions": (0.4,)}
     fewer = simulate_plan(DONE.labels, {task: label for task, label in known.items() if task < 75}, **kept)
     assert simulate_plan(DONE.labels, some, **kept).equals(fewer)
     unsaid = {task: label if task < 75 else 7 for task, label in known.items()}
@@ -107,13 +107,13 @@ def test_known_answers_do_not_leak_into_the_replay():
     columns = [DONE.labels[name] for name in ("task", "worker", "label")]
     gold = (DONE.truth["task"], DONE.truth["label"])
     told, untold = from_long(*columns, gold=gold), from_long(*columns)
-    kept = {"seeds": 1, "shares": (0.4,)}
+    kept = {"seeds": 1, "proportions": (0.4,)}
     assert simulate_plan(told, DONE.truth, **kept).equals(simulate_plan(untold, DONE.truth, **kept))
 
 
 def test_picture_shows_both_policies():
     pytest.importorskip("matplotlib")
-    frame = simulate_plan(DONE.labels, DONE.truth, seeds=2, shares=(0.3, 0.5))
+    frame = simulate_plan(DONE.labels, DONE.truth, seeds=2, proportions=(0.3, 0.5))
     ax = plot_simulation(frame)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["plan", "random"]
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), [450, 750])

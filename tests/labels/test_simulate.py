@@ -35,12 +35,12 @@ def test_workers_of_a_task_differ(n_workers, each):
 
 
 def test_both_ways_of_choosing_workers_draw_alike(monkeypatch):
-    shares = []
+    proportions = []
     for few in (0, 1_000):  # always by redrawing, always by keys
         monkeypatch.setattr("latentfit.labels.simulate.FEW_WORKERS", few)
         chosen = choose_workers(60_000, 8, 3, 1.0, np.random.default_rng(1))
-        shares.append(np.bincount(chosen.ravel(), minlength=8) / 60_000)
-    np.testing.assert_allclose(*shares, atol=0.015)
+        proportions.append(np.bincount(chosen.ravel(), minlength=8) / 60_000)
+    np.testing.assert_allclose(*proportions, atol=0.015)
 
 
 def test_a_fractional_number_of_labels_per_task_holds_on_average():

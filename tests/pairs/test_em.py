@@ -261,8 +261,8 @@ def test_em_on_pairs_never_falls_and_equals_a_plain_one(symmetric, both_ways, sm
     world = pairs(40, 1500, "topics", n_components=3, random_state=5)
     C = world.counts.toarray()
     counts = read_counts(C + C.T if both_ways else C)
-    shares = np.array([0.5, 0.3, 0.2])
-    steps = PairSteps(counts, symmetric=symmetric, smoothing=smoothing, weights=shares)
+    proportions = np.array([0.5, 0.3, 0.2])
+    steps = PairSteps(counts, symmetric=symmetric, smoothing=smoothing, weights=proportions)
     start = random_pair_model(counts, 3, symmetric=symmetric, rng=np.random.default_rng(0))
     path = em(steps, start, max_iter=25, tol=0.0, accelerate=False).path
     assert (np.diff(path) >= -1e-9 * np.abs(path[0])).all()
@@ -279,7 +279,7 @@ def test_em_on_pairs_never_falls_and_equals_a_plain_one(symmetric, both_ways, sm
     rows = joint.sum(axis=(1, 3))
     if symmetric:
         rows = (rows + joint.sum(axis=(0, 2))) / half
-    expected = rows + smoothing * shares
+    expected = rows + smoothing * proportions
     np.testing.assert_allclose(steps.m_step(sums).left, expected / expected.sum(axis=0), rtol=1e-9)
 
 

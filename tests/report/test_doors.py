@@ -29,7 +29,7 @@ from latentfit.hmm.data import read_sequences
 from latentfit.hmm.page import SHOWN_STEPS, state_runs
 from latentfit.hmm.plot import state_graph
 from latentfit.report.assemble import context_of
-from latentfit.report.assemble import doors_page_of as page_of
+from latentfit.report.assemble import page_of_model as page_of
 from latentfit.report.charts import MOST_BARS, MOST_PIECES, drawn_bars, stacked
 from latentfit.report.page import Chart, DataTable, Note
 from latentfit.report.render import render
@@ -263,17 +263,19 @@ def test_other_people_are_drawn_when_given(made):
 
 @pytest.mark.parametrize(("people", "parts"), [(100, 3), (5_000, 3), (9_000, 12)])
 def test_too_many_bars_are_thinned_and_said(people, parts):
-    shares = np.random.default_rng(0).dirichlet(np.full(parts, 0.3), people)
-    shown = drawn_bars(shares)
+    proportions = np.random.default_rng(0).dirichlet(np.full(parts, 0.3), people)
+    shown = drawn_bars(proportions)
     assert len(shown) == min(people, MOST_BARS, MOST_PIECES // parts)
     assert (np.diff(shown) > 0).all()
     model = Admixture(parts)
-    model.ancestry_, model.samples_, model.n_populations_ = shares, np.arange(people), parts
+    model.ancestry_, model.samples_, model.n_populations_ = proportions, np.arange(people), parts
     from latentfit.admixture.page import _bars
 
-    told = _bars(model, shares, [str(n) for n in range(people)]).caption
+    told = _bars(model, proportions, [str(n) for n in range(people)]).caption
     assert (f"{len(shown):,} of {people:,} people" in told) == (len(shown) < people)
-    spec = stacked(shares[shown], [str(n) for n in shown], [str(k) for k in range(parts)], bar="b", part="p", value="v")
+    spec = stacked(
+        proportions[shown], [str(n) for n in shown], [str(k) for k in range(parts)], bar="b", part="p", value="v"
+    )
     assert len(spec["data"]["values"]) == len(shown)
 
 
@@ -330,7 +332,7 @@ def test_matrix_shows_links_and_what_degrees_make(made):
     model, graph = made("communities")
     spec = page(model, graph).picture.spec
     cells, first = spec["layer"][0], spec["layer"][0]["data"]["values"]
-    order, _ = sorted_nodes(model.beliefs_in(graph))
+    order, _ = sorted_nodes(model.posterior_in(graph))
     dense = densities(graph.matrix, order, 100)
     np.testing.assert_allclose([row["o"] for row in first], dense, rtol=1e-2)
     degrees = [one["d"] for one in cells["transform"][3]["from"]["data"]["values"]]

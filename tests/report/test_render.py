@@ -16,7 +16,7 @@ from latentfit.labels.data import from_long
 from latentfit.labels.diagnostics.workers import WorkerQuality
 from latentfit.labels.estimator import CrowdSettings, fit_crowd
 from latentfit.report.assemble import context_of, write_report
-from latentfit.report.assemble import doors_page_of as page_of
+from latentfit.report.assemble import page_of_model as page_of
 from latentfit.report.charts import bars, heat_map, lines
 from latentfit.report.page import Chart, Column, DataTable, Figure, Note, Page, Section
 from latentfit.report.render import PRINTED_ROWS, render, to_json
@@ -111,8 +111,10 @@ def test_a_million_tasks_make_a_small_page():
     worker = (task + np.tile([0, 1], n) * (1 + task % 3)) % 40
     said = np.where(rng.random(2 * n) < 0.8, truth[task], 1 - truth[task])
     fitted = fit_crowd(from_long(task, worker, said), CrowdSettings(method="majority"))
-    shares = np.full(40, 0.8)  # what the diagnosis would find takes its time, and has no part in the size
-    fitted.quality = WorkerQuality(np.full(40, 50_000), shares, shares - 0.01, shares + 0.01, np.full(40, "", object))
+    proportions = np.full(40, 0.8)  # what the diagnosis would find takes its time, and has no part in the size
+    fitted.quality = WorkerQuality(
+        np.full(40, 50_000), proportions, proportions - 0.01, proportions + 0.01, np.full(40, "", object)
+    )
     fitted.report = FitReport("ok", [], {}, [], {})
     content = render(page_of(fitted, context_of({"n_rows": n})))
     assert len(content.encode()) < 2_000_000

@@ -83,8 +83,8 @@ def _factors(folder: Path) -> list:
 
 def _admixture(folder: Path) -> list:
     rng = np.random.default_rng(0)
-    shares = rng.dirichlet([0.2, 0.2], 40)
-    counts = rng.binomial(2, shares @ rng.uniform(0.05, 0.95, (2, 120)))
+    proportions = rng.dirichlet([0.2, 0.2], 40)
+    counts = rng.binomial(2, proportions @ rng.uniform(0.05, 0.95, (2, 120)))
     rows = [[name(i), *row] for i, row in enumerate(counts.tolist())]
     header = ["sample", *(name(n) for n in range(120))]
     return [_write(folder / "genotypes.csv", header, rows), "--id", "sample", "--populations", "2"]

@@ -208,9 +208,9 @@ def test_parts_leave_the_share_of_blocks_missing(missing):
 
 def test_designated_annotators_label_more():
     rng = np.random.default_rng(0)
-    shares = thin_by_chance(4000, 10, rng, chances=(0.3, 0.5), designated=True).mean(axis=0)
-    assert (np.sort(shares)[-2:] > 0.77).all()
-    assert (np.sort(shares)[:-2] < 0.53).all()
+    proportions = thin_by_chance(4000, 10, rng, chances=(0.3, 0.5), designated=True).mean(axis=0)
+    assert (np.sort(proportions)[-2:] > 0.77).all()
+    assert (np.sort(proportions)[:-2] < 0.53).all()
 
 
 def test_ten_classifiers_label_the_rest_of_car():

@@ -251,10 +251,10 @@ def test_the_classifier_untouched_reaches_its_bar_on_half_of_the_rows(name, leas
     frame = pc.read_csv(data_file(f"tables/{name}.csv"), convert_options=pc.ConvertOptions(strings_can_be_null=True))
     words = np.asarray(frame["class"].to_pylist())
     features = frame.drop_columns(["class"])
-    shares = []
+    proportions = []
     for seed in range(2):
         order = np.random.default_rng(seed).permutation(len(words))
         train, test = order[: len(words) // 2], order[7 * len(words) // 10 :]
         model = LatentClassClassifier().fit(features.take(train), words[train])
-        shares.append(100 * np.mean(np.asarray(model.predict(features.take(test))) == words[test]))
-    assert np.mean(shares) >= least
+        proportions.append(100 * np.mean(np.asarray(model.predict(features.take(test))) == words[test]))
+    assert np.mean(proportions) >= least

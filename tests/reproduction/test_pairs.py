@@ -36,9 +36,9 @@ def test_linear_sample_size_briefly(tmp_path: Path):
 
 def test_power_and_its_bounds_briefly():
     outcome = KEYS["pairs:testing"](Run(quick=True))
-    shares = {(row.dataset, row.variant): row.ours for row in outcome.rows}
-    assert shares["2-state chain, t = 1/4", "N/M = 8"] == 1.0
-    assert shares["Example 1, C = 0.8", "N/M = 8"] == 1.0
+    proportions = {(row.dataset, row.variant): row.ours for row in outcome.rows}
+    assert proportions["2-state chain, t = 1/4", "N/M = 8"] == 1.0
+    assert proportions["Example 1, C = 0.8", "N/M = 8"] == 1.0
     for source in ("uniform symbols", "independent pairs, even marginals", "independent pairs, Zipf marginals"):
-        assert shares[source, "N/M = 8"] <= 0.3
+        assert proportions[source, "N/M = 8"] <= 0.3
     assert all("no test above" in row.note for row in outcome.rows if row.dataset.startswith("2-state"))

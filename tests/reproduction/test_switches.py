@@ -151,8 +151,8 @@ def test_a_program_is_run_skipped_or_said_to_have_failed(tmp_path, monkeypatch):
     with pytest.raises(ancestry_programs.ProgramFailedError, match="fastmixture is not on the path"):
         ancestry_programs.fastmixture(genotypes, 2, 0)
     program(tmp_path, "fastmixture", ["open('out.K2.Q', 'w').write('1 3\\n0.5 0.5\\n')"])
-    shares, seconds = ancestry_programs.fastmixture(genotypes, 2, 0)
-    assert shares.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    proportions, seconds = ancestry_programs.fastmixture(genotypes, 2, 0)
+    assert proportions.tolist() == [[0.25, 0.75], [0.5, 0.5]]
     assert seconds >= 0
     program(tmp_path, "admixture", ["raise SystemExit('too few SNPs')"])
     with pytest.raises(ancestry_programs.ProgramFailedError, match=r"admixture gave no proportions \(too few SNPs\)"):

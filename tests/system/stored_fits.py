@@ -179,8 +179,8 @@ stored(
 
 def documents(n: int = 250, words: int = 120, K: int = 3, length: int = 60, seed: int = 70, **options: Any) -> Any:
     rng = np.random.RandomState(seed)
-    topics, shares = rng.dirichlet(np.full(words, 0.1), K), rng.dirichlet(np.full(K, 0.3), n)
-    counts = np.stack([rng.multinomial(length, row) for row in shares @ topics])
+    topics, proportions = rng.dirichlet(np.full(words, 0.1), K), rng.dirichlet(np.full(K, 0.3), n)
+    counts = np.stack([rng.multinomial(length, row) for row in proportions @ topics])
     return package.TopicModel(**options).fit(sp.csr_array(counts))
 
 

@@ -28,35 +28,35 @@ def told(found, words):
 # ------------------------------------------------------------------- ancestry
 
 
-def examined_ancestry(shares, **changed):
-    shares = np.asarray(shares, float)
-    K = shares.shape[1]
+def examined_ancestry(proportions, **changed):
+    proportions = np.asarray(proportions, float)
+    K = proportions.shape[1]
     rng = np.random.default_rng(3)
     settings = {
         "frequencies": rng.uniform(0.1, 0.9, (60, K)),
-        "errors": ancestry.standard_errors(shares, np.broadcast_to(1e4 * np.eye(K), (len(shares), K, K))),
+        "errors": ancestry.standard_errors(proportions, np.broadcast_to(1e4 * np.eye(K), (len(proportions), K, K))),
         "spectrum": np.array([*[9.0] * (K - 1), 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.1]),
         "converged": True,
         "refit": None,
         "log_likelihood": -1000.0,
         "kinship": Kinship(
-            np.zeros((0, 2), np.intp), np.zeros(0), np.arange(len(shares)), *np.zeros((2, shares.shape[1]))
+            np.zeros((0, 2), np.intp), np.zeros(0), np.arange(len(proportions)), *np.zeros((2, proportions.shape[1]))
         ),
         "linked": 0.0,
-        "names": [str(person) for person in range(len(shares))],
+        "names": [str(person) for person in range(len(proportions))],
     } | changed
-    return ancestry.examine_ancestry(shares, **settings)
+    return ancestry.examine_ancestry(proportions, **settings)
 
 
 def panel(corner, on_face, n, size=0.95):
     """`n` people of three populations; so many at the first one's corner, so many on its face, the rest mixed."""
-    shares = np.full((n, 3), 1 / 3)
-    shares[:corner] = [size, (1 - size) / 2, (1 - size) / 2]
-    shares[corner : corner + on_face] = [0.01, 0.495, 0.495]
-    mixed = shares[corner + on_face :]
+    proportions = np.full((n, 3), 1 / 3)
+    proportions[:corner] = [size, (1 - size) / 2, (1 - size) / 2]
+    proportions[corner : corner + on_face] = [0.01, 0.495, 0.495]
+    mixed = proportions[corner + on_face :]
     mixed[: len(mixed) // 3] = [0.04, 0.96, 0.0]
     mixed[len(mixed) // 3 : 2 * (len(mixed) // 3)] = [0.04, 0.0, 0.96]
-    return shares
+    return proportions
 
 
 @pytest.mark.parametrize(
@@ -78,28 +78,28 @@ def test_five_people_or_a_tenth_at_a_corner_or_a_tenth_on_the_face_hold_a_popula
 def test_people_mark_a_corner_from_nine_tenths_on_and_a_face_below_two_hundredths():
     assert told(examined_ancestry(panel(10, 0, 100, size=0.9)), "0 people are mostly of population 0")
     assert not told(examined_ancestry(panel(10, 0, 100, size=0.901)), "population 0")
-    shares = panel(0, 20, 100)
-    shares[:20, 0] = 0.02
-    assert told(examined_ancestry(shares), "0% are free of it")
-    shares[:20, 0] = 0.0199
-    assert not told(examined_ancestry(shares), "free of it")
+    proportions = panel(0, 20, 100)
+    proportions[:20, 0] = 0.02
+    assert told(examined_ancestry(proportions), "0% are free of it")
+    proportions[:20, 0] = 0.0199
+    assert not told(examined_ancestry(proportions), "free of it")
 
 
 def test_a_population_needs_ten_people():
-    shares = np.tile([0.75, 0.25], (40, 1))
-    assert not told(examined_ancestry(shares), "worth of genomes")  # 10.0 people
-    shares[0] = [1.0, 0.0]
-    found = examined_ancestry(shares)
+    proportions = np.tile([0.75, 0.25], (40, 1))
+    assert not told(examined_ancestry(proportions), "worth of genomes")  # 10.0 people
+    proportions[0] = [1.0, 0.0]
+    found = examined_ancestry(proportions)
     assert told(found, "Population 1 rests on 9.8 people's worth of genomes, fewer than 10")
     assert found.quantities["people_per_population"] == pytest.approx([30.25, 9.75])
 
 
 def test_proportions_of_two_populations_are_wide_above_a_tenth():
     """Along (1, −1)/√2 the information is i, so the variance of a share is 1/(2i): .1 at i = 50."""
-    shares = np.tile([0.5, 0.5], (40, 1))
+    proportions = np.tile([0.5, 0.5], (40, 1))
     for information, wide in ((49.0, True), (51.0, False)):
-        errors = ancestry.standard_errors(shares, np.broadcast_to(information * np.eye(2), (40, 2, 2)))
-        found = examined_ancestry(shares, errors=errors)
+        errors = ancestry.standard_errors(proportions, np.broadcast_to(information * np.eye(2), (40, 2, 2)))
+        found = examined_ancestry(proportions, errors=errors)
         assert found.quantities["standard_error"] == pytest.approx(sqrt(1 / (2 * information)), rel=1e-6)
         assert told(found, "known to no better than") == wide
     assert examined_ancestry(np.ones((40, 1))).quantities["standard_error"] == 0
@@ -121,11 +121,11 @@ def test_standard_errors_are_those_of_the_bordered_inverse():
 
 def test_the_gap_is_measured_in_spans_of_the_five_that_follow():
     spectrum = np.array([10.0, 5.0, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 0.0])
-    assert ancestry.noise_gap(spectrum, 2) == pytest.approx((10 - 5) / (5 - 2))
-    assert ancestry.noise_gap(spectrum, 3) == pytest.approx((5 - 4) / (4 - 1.5))
-    assert ancestry.noise_gap(spectrum[:5], 3) == pytest.approx((5 - 4) / (4 - 3))  # two of the five are there
-    assert ancestry.noise_gap(spectrum[:4], 3) == 0
-    assert ancestry.noise_gap(np.array([2.0, 1.0, 1.0, 1.0, 1.0]), 2) == pytest.approx(1 / (1e-12 * 2))
+    assert ancestry.eigengap(spectrum, 2) == pytest.approx((10 - 5) / (5 - 2))
+    assert ancestry.eigengap(spectrum, 3) == pytest.approx((5 - 4) / (4 - 1.5))
+    assert ancestry.eigengap(spectrum[:5], 3) == pytest.approx((5 - 4) / (4 - 3))  # two of the five are there
+    assert ancestry.eigengap(spectrum[:4], 3) == 0
+    assert ancestry.eigengap(np.array([2.0, 1.0, 1.0, 1.0, 1.0]), 2) == pytest.approx(1 / (1e-12 * 2))
 
 
 @pytest.mark.parametrize(("second", "doubted"), [(1.75, True), (1.76, False)])
@@ -139,11 +139,11 @@ def test_a_gap_of_one_and_a_half_spans_shows_a_population(second, doubted):
 def test_a_population_that_mixes_others_has_no_answer():
     rng = np.random.default_rng(1)
     a, b = rng.uniform(0.1, 0.9, (2, 80))
-    shares = np.tile(np.eye(3), (20, 1))
+    proportions = np.tile(np.eye(3), (20, 1))
     between = np.column_stack([a, b, (a + b) / 2])
     between -= between.mean(axis=0)  # the test is of centred frequencies
-    assert examined_ancestry(shares, frequencies=between + 0.5).verdict == "not identifiable"
-    assert examined_ancestry(shares).verdict == "ok"
+    assert examined_ancestry(proportions, frequencies=between + 0.5).verdict == "not identifiable"
+    assert examined_ancestry(proportions).verdict == "ok"
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_a_population_that_mixes_others_has_no_answer():
     [(0.049, -1000.0, False), (0.051, -1000.0, True), (0.051, -1000.009, True), (0.051, -1000.011, False)],
 )
 def test_another_start_counts_when_it_fits_as_well_and_moves_five_hundredths(moved, value, doubted):
-    shares = np.tile(np.eye(2), (20, 1))
-    other = np.abs(shares - moved)
-    found = examined_ancestry(shares, refit=lambda: (other, value))
+    proportions = np.tile(np.eye(2), (20, 1))
+    other = np.abs(proportions - moved)
+    found = examined_ancestry(proportions, refit=lambda: (other, value))
     assert found.quantities["other_start_moved"] == pytest.approx(moved)
     assert found.quantities["other_start_gain"] == pytest.approx(value + 1000)
     assert told(found, "Another initialisation fits as well") == doubted
@@ -408,8 +408,8 @@ def test_figures_of_rows_left_out_by_hand():
     ).figures()  # fmt: skip
     rows = [0, 1, 1, 1, 2, 2]  # a weight counts rows
     logs = [log(0.5), log(1e-12), log(0.8)]
-    shares = [log(0.25), log(0.5), log(0.25)]
-    gain = [logs[n] - shares[n] for n in rows]
+    proportions = [log(0.25), log(0.5), log(0.25)]
+    gain = [logs[n] - proportions[n] for n in rows]
     right, frequent, claimed = [1, 0, 1], [0, 1, 0], [0.5, 0.9, 0.8]
 
     def error(values):
@@ -418,7 +418,7 @@ def test_figures_of_rows_left_out_by_hand():
 
     expected = {
         "n_rows": 6, "log_likelihood": sum(logs[n] for n in rows) / 6,
-        "share_log_likelihood": sum(shares[n] for n in rows) / 6, "gain": sum(gain) / 6, "gain_error": error(gain),
+        "share_log_likelihood": sum(proportions[n] for n in rows) / 6, "gain": sum(gain) / 6, "gain_error": error(gain),
         "accuracy": 3 / 6, "frequent_accuracy": 3 / 6, "claimed_accuracy": sum(claimed[n] for n in rows) / 6,
         "claim_error": error([claimed[n] - right[n] for n in rows]),
         "accuracy_error": error([right[n] - frequent[n] for n in rows]),

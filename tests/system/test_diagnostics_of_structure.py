@@ -253,10 +253,10 @@ def anchored(words, pure, share=0.8):
     own = np.array([[0.5, 0.5, 0.0], [0.5 - words / 2, 0.5 - words / 2, words]])
     counts = np.ones((8, 3))
     counts[7] = 0
-    shares = np.tile([1.0, 0.0], (8, 1))
-    shares[8 - pure - 1 :] = [1 - share, share]  # one of them without words
+    proportions = np.tile([1.0, 0.0], (8, 1))
+    proportions[8 - pure - 1 :] = [1 - share, share]  # one of them without words
     examiner = Examiner()
-    topics._examine_anchors(examiner, documents_of(counts), own, shares, np.array([0.5, 0.5]))
+    topics._examine_anchors(examiner, documents_of(counts), own, proportions, np.array([0.5, 0.5]))
     return examiner
 
 
@@ -319,11 +319,11 @@ def test_topics_numbers_and_notes(monkeypatch):
     turn = np.arange(5)
     counts[:5, 0], counts[:5, 1], counts[5:10, 2], counts[5:10, 3] = 30 + turn, 30 - turn, 60 - turn, turn
     own = np.array([[0.5, 0.5, 0, 0], [0, 0, 1.0, 0]])
-    shares = np.eye(2)[[0] * 5 + [1] * 6]
+    proportions = np.eye(2)[[0] * 5 + [1] * 6]
 
     def examined(counts, number, K=2):
         return topics.examine_topics(
-            documents_of(counts), own[:K], shares[: len(counts), :K], np.full(K, 1 / K), prior=(0.1, 0.1),
+            documents_of(counts), own[:K], proportions[: len(counts), :K], np.full(K, 1 / K), prior=(0.1, 0.1),
             number=number, converged=True, seed=0, n_jobs=1,
         )  # fmt: skip
 

@@ -204,7 +204,7 @@ def questions():
 def test_what_was_not_fitted_says_so(name, asked):
     model, data = CASES[name]
     model, rows = clone(model), data()
-    rows = rows.rows if isinstance(rows, Labelled) else read_graph(rows) if asked == "beliefs_in" else rows
+    rows = rows.rows if isinstance(rows, Labelled) else read_graph(rows) if asked == "posterior_in" else rows
     if isinstance(inspect.getattr_static(type(model), asked), property | cached_property):
         with pytest.raises(NotFittedError):
             getattr(model, asked)

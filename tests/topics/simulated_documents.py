@@ -38,13 +38,13 @@ def hopeless(seed):
         return World(kind, made.counts, K + int(rng.integers(1, 4)), made.topics)
     elif kind == "one word a document":
         topics = draw_topics(K, np.full(base["n_words"], 0.1), rng)
-        shares = rng.dirichlet(np.full(K, 0.1), base["n_documents"])
-        counts = draw_documents(topics, shares, np.ones(base["n_documents"], np.int64), rng)
+        proportions = rng.dirichlet(np.full(K, 0.1), base["n_documents"])
+        counts = draw_documents(topics, proportions, np.ones(base["n_documents"], np.int64), rng)
         return World(kind, counts, K, topics)
     elif kind == "two words a document":
         topics = draw_topics(K, np.full(base["n_words"], 0.1), rng)
-        shares = rng.dirichlet(np.full(K, 0.1), 3000)
-        counts = draw_documents(topics, shares, np.full(3000, 2), rng)
+        proportions = rng.dirichlet(np.full(K, 0.1), 3000)
+        counts = draw_documents(topics, proportions, np.full(3000, 2), rng)
         return World(kind, counts, K, topics)
     elif kind == "topics that hardly differ":
         made = topic_documents(**base, n_topics=K, length=30, spread=300.0, random_state=rng)

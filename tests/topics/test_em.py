@@ -28,7 +28,7 @@ from latentfit.topics.em import (
     proportions_of,
     word_frequencies,
 )
-from latentfit.topics.init import best_em_run, polished_by_pairs, random_topics
+from latentfit.topics.init import best_em_run, random_topics, refined_by_pairs
 from latentfit.topics.select import TopicNumber, direction_scores, leading
 
 
@@ -159,13 +159,13 @@ def test_successive_halving_has_as_many_rounds_as_halvings(monkeypatch, starts, 
 
 def test_pairs_polish_short_documents_only():
     short = documents_of([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]])
-    polished = polished_by_pairs(short, TOPICS)
+    polished = refined_by_pairs(short, TOPICS)
     assert not np.array_equal(polished, TOPICS)
     np.testing.assert_allclose(polished.sum(axis=0), 1.0, rtol=1e-12)
     one = TOPICS[:, :1].copy()
-    assert polished_by_pairs(short, one) is one  # one topic has nothing to tell apart
+    assert refined_by_pairs(short, one) is one  # one topic has nothing to tell apart
     lonely = documents_of(np.eye(4))
-    assert polished_by_pairs(lonely, TOPICS) is TOPICS  # no pairs
+    assert refined_by_pairs(lonely, TOPICS) is TOPICS  # no pairs
 
 
 def test_pairs_begin_with_lifted_topics_that_mostly_meet_themselves(monkeypatch):
@@ -178,7 +178,7 @@ def test_pairs_begin_with_lifted_topics_that_mostly_meet_themselves(monkeypatch)
         return EMResult(start, None, 0.0, 0.0, 0, True, [])
 
     monkeypatch.setattr(init, "em", em)
-    found = polished_by_pairs(short, sharp)
+    found = refined_by_pairs(short, sharp)
     ((steps, start),) = heard
     lifted = 0.999 * sharp + 0.001 * (np.array([2, 3, 2, 1]) + 0.5)[:, None] / 10
     np.testing.assert_allclose(start.left, lifted, rtol=1e-12)
@@ -192,8 +192,8 @@ def test_documents_of_twelve_words_are_short_and_of_thirteen_long():
     """n words of a document make n² pairs: n a cell."""
     topics = np.random.default_rng(0).dirichlet(np.ones(13), 2).T
     twelve, thirteen = (np.arange(13)[None] < n for n in (12, 13))
-    assert polished_by_pairs(documents_of(np.repeat(thirteen, 5, axis=0)), topics) is topics
-    assert polished_by_pairs(documents_of(np.repeat(twelve, 5, axis=0)), topics) is not topics
+    assert refined_by_pairs(documents_of(np.repeat(thirteen, 5, axis=0)), topics) is topics
+    assert refined_by_pairs(documents_of(np.repeat(twelve, 5, axis=0)), topics) is not topics
 
 
 # ---------------------------------------------------------- pseudo-counts

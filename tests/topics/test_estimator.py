@@ -48,8 +48,8 @@ def test_topics_are_found(made, model):
     apart = 0.5 * np.abs(model.topics_[:, None] - made.topics).sum(axis=2)
     assert sorted(apart.argmin(axis=1)) == [0, 1, 2]
     assert apart.min(axis=1).max() < 0.1
-    shares = made.shares[:, apart.argmin(axis=1)]
-    assert np.abs(model.proportions_ - shares).mean() < 0.05
+    proportions = made.proportions[:, apart.argmin(axis=1)]
+    assert np.abs(model.proportions_ - proportions).mean() < 0.05
     assert (np.diff(model.weights_) <= 0).all()
     np.testing.assert_allclose(model.topics_.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(model.proportions_.sum(axis=1), 1.0, atol=1e-12)
@@ -126,12 +126,12 @@ def test_unseen_words_are_left_out_with_a_word(made):
     model = TopicModel(3).fit(named(made.counts))
     new = pd.DataFrame({"document": ["a", "a", "b"], "word": ["w1", "never", "again"], "count": [2, 5, 1]})
     with pytest.warns(DataWarning, match="2 words were not in the fit, 'again' first; their 6 counts were left out"):
-        shares = model.transform(new)
+        proportions = model.transform(new)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         known = model.transform(new.iloc[:1])
-    np.testing.assert_array_equal(shares[0], known[0])
-    np.testing.assert_allclose(shares[1], model.weights_)
+    np.testing.assert_array_equal(proportions[0], known[0])
+    np.testing.assert_allclose(proportions[1], model.weights_)
 
 
 def test_empty_documents_get_the_weights(made):

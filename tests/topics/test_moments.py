@@ -78,9 +78,9 @@ def test_exact_pairs_of_pure_groups_give_the_topics():
     topics = rng.dirichlet(np.full(M, 0.3), K)
     topics[:, :9] = np.kron(np.eye(K), np.full(3, 1 / 6))
     topics /= topics.sum(axis=1, keepdims=True)
-    shares = rng.dirichlet(np.full(K, 0.3), 40)
+    proportions = rng.dirichlet(np.full(K, 0.3), 40)
     # documents so long that their pairs are their expectation
-    pairs = WordPairs.of(documents_of(1e7 * shares @ topics))
+    pairs = WordPairs.of(documents_of(1e7 * proportions @ topics))
     found = first_topics(word_spectrum(pairs, K - 1, regularise=0.0), K)
     exact = 0.9 * topics.T + 0.1 * pairs.row_sums[:, None] / pairs.total
     apart = np.abs(found[:, :, None] - exact[:, None, :]).sum(axis=0)

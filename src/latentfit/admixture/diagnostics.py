@@ -28,7 +28,7 @@ from latentfit.core.verdict import Examination, Examiner
 
 LEAST_PEOPLE = 10.0
 """People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22 points."""
-GAP = 1.5
+EIGENGAP = 1.5
 """The last direction used must exceed the next by this many spans of the five after it: in 100 panels without
 structure noise reached 0.92."""
 AFTER = 5
@@ -48,7 +48,7 @@ DEPENDENT = 1e-3
 DEFLATED = 0.5
 """Relatives are reported where they leave a population less than this fraction of its people's worth of genomes;
 families of three (parents and a child) leave .6."""
-LINKED_SHARE = 0.12
+LINKED_FRACTION = 0.12
 """Fraction of neighbouring SNPs that may be linked: of all common SNPs of coalescents 17 to 21 % are, of one in 8,000
 bases 7 to 9 %, of the thinned HapMap panel 0.1 %."""
 
@@ -99,7 +99,7 @@ def examine_ancestry(
         )
     _examine_relatives(examiner, proportions, kinship, names)
     examiner.quantities |= {"linked_neighbours": linked}
-    if linked > LINKED_SHARE:
+    if linked > LINKED_FRACTION:
         examiner.doubt(
             "caution",
             f"{linked:.0%} of neighbouring SNPs say the same (squared correlation above {LINKED:g} beyond ancestry): "
@@ -121,19 +121,19 @@ def _examine_populations(examiner: Examiner, proportions: Floats, frequencies: F
             f"The frequencies of the {K} populations are mixtures of one another's, so proportions have no one answer; "
             "ask for fewer populations.",
         )
-    gap, seen = noise_gap(spectrum, K), populations_seen(spectrum)
+    gap, seen = eigengap(spectrum, K), populations_seen(spectrum)
     examiner.quantities |= {"gap": gap, "populations_seen": seen}
-    if not gap > GAP and seen > K:
+    if not gap > EIGENGAP and seen > K:
         examiner.doubt(
             "caution",
             f"There is structure beyond {K} populations: the singular values show {seen}, and none of them stands out "
             f"as the last of {K}; ask for {seen}, or read these {K} as a coarse grouping.",
         )
-    elif not gap > GAP:
+    elif not gap > EIGENGAP:
         examiner.doubt(
             "caution",
-            f"The calls do not show {K} populations above their noise (eigengap {gap:.2f}, noise reaches {GAP:g}); ask "
-            "for fewer populations, or bring more SNPs and people.",
+            f"The calls do not show {K} populations above their noise (eigengap {gap:.2f}, noise reaches "
+            f"{EIGENGAP:g}); ask for fewer populations, or bring more SNPs and people.",
         )
     anchors, face = (proportions > ANCHOR).sum(axis=0), (proportions < ON_FACE).mean(axis=0)
     loose = np.flatnonzero((anchors < max(LEAST_ANCHORS, LEAST_FRACTION * len(proportions))) & (face < LEAST_FRACTION))
@@ -194,7 +194,7 @@ def _examine_other_start(
 # ----------------------------------------------------------------- quantities
 
 
-def noise_gap(spectrum: Floats, n_populations: int) -> float:
+def eigengap(spectrum: Floats, n_populations: int) -> float:
     """How far the last wanted singular value exceeds the next, in spans of the `AFTER` that follow."""
     last, rest = n_populations - 2, spectrum[n_populations - 1 :]
     if len(rest) < 3:
@@ -205,7 +205,7 @@ def noise_gap(spectrum: Floats, n_populations: int) -> float:
 
 def populations_seen(spectrum: Floats) -> int:
     """The largest number of populations whose last singular value exceeds the noise after it; 1 if none does."""
-    return max((K for K in range(2, len(spectrum) - AFTER + 1) if noise_gap(spectrum, K) > GAP), default=1)
+    return max((K for K in range(2, len(spectrum) - AFTER + 1) if eigengap(spectrum, K) > EIGENGAP), default=1)
 
 
 def standard_errors(proportions: Floats, information: Floats) -> Floats:

@@ -56,7 +56,7 @@ MOST_STEPS = 60
 class Ancestry:
     """Proportions (person, population) and allele frequencies (SNP, population)."""
 
-    shares: Floats
+    proportions: Floats
     frequencies: Floats
 
 
@@ -80,7 +80,7 @@ class AncestrySteps:
     def e_step(self, params: Ancestry) -> AncestryStatistics:
         if self._last is not None and self._last.params is params:  # `m_step` looked already
             return self._last
-        value, following = self.passes.step(params.shares, params.frequencies, FREQUENCY_FLOOR)
+        value, following = self.passes.step(params.proportions, params.frequencies, FREQUENCY_FLOOR)
         self._last = AncestryStatistics(params, value, following)
         return self._last
 
@@ -91,7 +91,7 @@ class AncestrySteps:
         return statistics.log_likelihood
 
     def m_step(self, statistics: AncestryStatistics) -> Ancestry:
-        proportions, frequencies = statistics.params.shares, statistics.next_frequencies
+        proportions, frequencies = statistics.params.proportions, statistics.next_frequencies
         value, gradient, hessian = self.passes.curvature(proportions, frequencies)
         to = _newton_target(proportions, gradient, hessian)
         moved = Ancestry(to, frequencies)
@@ -110,10 +110,11 @@ class AncestrySteps:
 
     def extrapolate(self, start: Ancestry, once: Ancestry, twice: Ancestry) -> Ancestry:
         """SQUAREM's extrapolation of both, back onto simplex and box."""
-        shares, frequencies = squarem(*([one.shares, one.frequencies] for one in (start, once, twice)))
-        shares = np.maximum(shares, 0.0)
+        proportions, frequencies = squarem(*([one.proportions, one.frequencies] for one in (start, once, twice)))
+        proportions = np.maximum(proportions, 0.0)
         return Ancestry(
-            shares / shares.sum(axis=1, keepdims=True), np.clip(frequencies, FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR)
+            proportions / proportions.sum(axis=1, keepdims=True),
+            np.clip(frequencies, FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR),
         )
 
 
@@ -267,12 +268,12 @@ def fit_ancestry(
         return _by_squares(calls, means, space, people, max_iter, tol, init_name)
     if init is not None:
         begin = init[1](space)
-        initialisations = {init[0]: inside(begin.shares, begin.frequencies)}
+        initialisations = {init[0]: inside(begin.proportions, begin.frequencies)}
     else:
         initialisations = _initialisations(space, means, n_starts if n_populations > 1 or not far else 0, far, rng)
     if not likelihood:
         begin = next(iter(initialisations.values()))
-        path = [-squares_of(space, begin.shares, begin.frequencies)]
+        path = [-squares_of(space, begin.proportions, begin.frequencies)]
         return _settled(calls, begin, space.spectrum, True, path, 0, True, next(iter(initialisations)))
     steps = AncestrySteps(calls)
     candidates = [Candidate(name, steps, initial) for name, initial in initialisations.items()]
@@ -299,7 +300,7 @@ def _initialisations(
 
 def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:
     fit = alternate(space, means, proportions_under(space, people), max_iter=INIT_ROUNDS, tol=INIT_TOL)
-    return inside(fit.shares, fit.frequencies)
+    return inside(fit.proportions, fit.frequencies)
 
 
 def _by_squares(
@@ -307,7 +308,7 @@ def _by_squares(
 ) -> AncestryFit:
     fit = alternate(space, means, proportions_under(space, people), max_iter=max_iter, tol=tol)
     path = [-value for value in fit.squares]
-    params = inside(fit.shares, fit.frequencies)
+    params = inside(fit.proportions, fit.frequencies)
     return _settled(calls, params, space.spectrum, True, path, len(path) - 1, fit.converged, init_name)
 
 
@@ -316,7 +317,7 @@ def _settled(
     converged: bool, init_name: str,
 ) -> AncestryFit:  # fmt: skip
     """Everyone's optimal proportions given the frequencies, as a new person's will be; largest first."""
-    frequencies, proportions = params.frequencies, params.shares
+    frequencies, proportions = params.frequencies, params.proportions
     for _ in range(2):  # sums run over populations in order: found in their final order, bits are those of `transform`
         rank = np.argsort(-proportions.mean(axis=0), kind="stable")
         frequencies = np.ascontiguousarray(frequencies[:, rank])

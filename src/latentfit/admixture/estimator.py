@@ -20,7 +20,7 @@ from latentfit.admixture.data.passes import SnpPasses, over_calls, snp_passes_fo
 from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
 from latentfit.admixture.diagnostics import (
     CLOSE,
-    LINKED_SHARE,
+    LINKED_FRACTION,
     close_relatives,
     examine_ancestry,
     linked_neighbours,
@@ -53,9 +53,9 @@ from latentfit.core.model_file import (
     name_array,
     plain,
     plain_names,
-    restore_story,
+    restore_fit_history,
     typed,
-    with_story,
+    with_fit_history,
 )
 from latentfit.core.progress import StageClock
 from latentfit.core.verdict import Examination
@@ -221,7 +221,7 @@ class Admixture(TransformerMixin, LatentModel):
             with clock.stage("refine"):
                 fit = self._refine(snps, number, kept)
                 self._keep(genotypes, snps, order, fit)
-        self._clock, self._notes = clock, self._tell(genotypes, fit, number)
+        self._clock, self._notes = clock, self._warn(genotypes, fit, number)
         if kept is not None:
             kept.done()
         self._warn_limit()
@@ -265,8 +265,8 @@ class Admixture(TransformerMixin, LatentModel):
     def _keep(self, genotypes: AnyGenotypes, snps: SnpPasses, order: NDArray[np.intp], fit: AncestryFit) -> None:
         """Hold the fit in the user's order."""
         self._forget()
-        proportions = np.empty_like(fit.params.shares)
-        proportions[self._people] = fit.params.shares
+        proportions = np.empty_like(fit.params.proportions)
+        proportions[self._people] = fit.params.proportions
         self._publish(Ancestry(proportions, fit.params.frequencies), order, genotypes.n_snps)
         self._panel_, self._fit_ = snps, fit
         self.frequencies_ = self._all_frequencies(genotypes)
@@ -278,8 +278,8 @@ class Admixture(TransformerMixin, LatentModel):
     def _publish(self, fitted: Ancestry, order: NDArray[np.intp], n_snps: int) -> None:
         """Parameters under their public names; `order` are the places of the SNPs that shaped them."""
         self._order, self._fitted = order, fitted.frequencies
-        self.ancestry_ = fitted.shares
-        self.n_populations_ = self._n_features_out = fitted.shares.shape[1]
+        self.ancestry_ = fitted.proportions
+        self.n_populations_ = self._n_features_out = fitted.proportions.shape[1]
         self.used_ = np.zeros(n_snps, bool)
         self.used_[order] = True
 
@@ -294,7 +294,7 @@ class Admixture(TransformerMixin, LatentModel):
             out[aside] = frequencies_given(part, self.ancestry_[self._people], start)
         return out
 
-    def _tell(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int) -> list[str]:
+    def _warn(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int) -> list[str]:
         people = genotypes.n_samples
         how = "likelihood" if self._likelihood else "least squares"
         why = "as given" if self.refine != "auto" else f"{people} people, likelihood from {LEAST_PEOPLE} on"
@@ -344,7 +344,7 @@ class Admixture(TransformerMixin, LatentModel):
         kinship = close_relatives(panel, proportions)
         linked = linked_neighbours(panel, self._order, proportions, self._fitted)
         if len(kinship.pairs):
-            unsure = "; linked SNPs make kinship unsure" if linked > LINKED_SHARE else ""
+            unsure = "; linked SNPs make kinship unsure" if linked > LINKED_FRACTION else ""
             notes.append(
                 f"{len(kinship.pairs)} pairs of close relatives (kinship {CLOSE:.3f} or more), "
                 f"{kinship.n_duplicates} of them copies of one person, among "
@@ -375,7 +375,7 @@ class Admixture(TransformerMixin, LatentModel):
             likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_ITERATIONS), tol=self.tol,
             rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False,
         )  # fmt: skip
-        return other.params.shares, other.objective
+        return other.params.proportions, other.objective
 
     # ---------------------------------------------------------------- use
 
@@ -556,7 +556,7 @@ class AncestryCheckpoint(CheckpointFile):
                 return
             params = place.resume_from.params
             arrays = {
-                "shares": np.ascontiguousarray(params.shares),
+                "shares": np.ascontiguousarray(params.proportions),
                 "frequencies": np.ascontiguousarray(params.frequencies),
                 "spectrum": place.spectrum,
                 "path": np.array(place.resume_from.path),
@@ -605,12 +605,12 @@ def ancestry_state(model: Admixture) -> tuple[Arrays, dict[str, Any]]:
         "likelihood": model._likelihood,
         "cv": None if model._path is None else plain(vars(model._path)),
     }
-    return with_story(model, arrays, metadata)
+    return with_fit_history(model, arrays, metadata)
 
 
 def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any]) -> None:
     """Make `model` what `ancestry_state` described; what does not fit together raises ValueError."""
-    restore_story(model, arrays, metadata)
+    restore_fit_history(model, arrays, metadata)
     samples, n_snps = typed(metadata, "samples", list), model.n_features_in_
     proportions, order = arrays["ancestry"], arrays["order"]
     if proportions.ndim != 2 or not proportions.shape[1] or arrays["seen"].dtype != np.uint8 or order.dtype != np.int64:

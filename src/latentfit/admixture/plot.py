@@ -61,10 +61,10 @@ def plot_ancestry(models: Any, *, groups: Any = None, axes: Any = None) -> Any:
         figure = new_figure(min(max(6.0, 0.03 * len(order)), 16.0), 0.8 + 1.2 * len(fitted))
         axes = figure.subplots(len(fitted), 1, squeeze=False)
     axes = list(np.ravel(axes))
-    for ax, share, colour in zip(axes, proportions, colours, strict=True):
+    for ax, proportion, colour in zip(axes, proportions, colours, strict=True):
         sorted_ = np.argsort(colour, kind="stable")
-        stack_bars(ax, np.arange(len(order)), share[order][:, sorted_], colour[sorted_].tolist())
-        ax.set_ylabel(f"K = {share.shape[1]}")
+        stack_bars(ax, np.arange(len(order)), proportion[order][:, sorted_], colour[sorted_].tolist())
+        ax.set_ylabel(f"K = {proportion.shape[1]}")
         ax.set_xticks([])
         ax.set_yticks([0, 1])
     _name_people(axes, order, labels, fitted[-1].samples_)
@@ -86,7 +86,11 @@ def matched_colours(proportions: Sequence[Floats]) -> list[NDArray[np.intp]]:
         left, right = linear_sum_assignment(-common)
         colour = np.full(after.shape[1], -1)
         colour[right] = colours[-1][left]
-        free = (number for number in range(2 * sum(share.shape[1] for share in proportions)) if number not in colour)
+        free = (
+            number
+            for number in range(2 * sum(proportion.shape[1] for proportion in proportions))
+            if number not in colour
+        )
         for k in np.flatnonzero(colour < 0):
             colour[k] = next(free)
         colours.append(colour)

@@ -131,7 +131,7 @@ def _hidden_losses(params: Ancestry, shown: AnyGenotypes, whole: AnyGenotypes) -
     seen = 2.0 * shown.counts[:, :MISSING].sum(axis=1, keepdims=True)
     blocks = (one.blocks(LOSS_BYTES, BLOCK) for one in (shown, whole))
     for (rows, seen_calls), (_, calls) in zip(*blocks, strict=True):
-        p = (params.frequencies[rows] @ params.shares.T * seen[rows] + 0.5) / (seen[rows] + 1)
+        p = (params.frequencies[rows] @ params.proportions.T * seen[rows] + 0.5) / (seen[rows] + 1)
         codes = np.where(seen_calls == MISSING, calls, MISSING)  # those that were hidden
         there = codes != MISSING
         loss = -np.where(there, np.where(codes == MISSING, 0, codes) * np.log(p), 0.0)

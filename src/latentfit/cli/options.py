@@ -183,7 +183,7 @@ _threads_option = click.option(
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Settings that cannot be: a command line that makes no sense, which is told before any data are read."""
+    """Invalid settings are errors of the command line, raised before any data are read."""
     try:
         yield
     except DataError as error:
@@ -191,7 +191,7 @@ def settings() -> Iterator[None]:
 
 
 def checkpoint_settings(checkpoint: str | None, resume: bool) -> dict[str, Any]:
-    """What `fit` is told of checkpoints."""
+    """Arguments of `fit` for checkpoint and resume."""
     if resume and not checkpoint:
         raise click.UsageError("--resume needs --checkpoint FILE, the file that the stopped run was writing")
     return {"checkpoint": checkpoint, "resume": resume}
@@ -209,7 +209,7 @@ def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> boo
 
     name = engine.partition("=")[0]
     if name not in ("auto", "memory", "stream", "dask"):
-        raise click.UsageError(f"--engine {engine} is not there; give auto, memory, stream, dask or dask=ADDRESS")
+        raise click.UsageError(f"--engine {engine} does not exist; give auto, memory, stream, dask or dask=ADDRESS")
     if len(paths) > 1 or is_several(paths[0]):
         return True
     if name == "memory" or paths[0] == STDIN or is_pipe(paths[0]):
@@ -220,7 +220,7 @@ def are_streamed(paths: tuple[str, ...], engine: str, memory: int | None) -> boo
 
 
 def _in_memory(path: str) -> int:
-    """Bytes that a file takes about while it is read whole, whatever it takes on the disk; 0 of one that is not there.
+    """Bytes that a file takes about while it is read whole, whatever it takes on the disk; 0 if it does not exist.
 
     A broken file counts as it is: its reader will say what is wrong.
     """

@@ -77,7 +77,7 @@ def predict(
     latentfit predict new_rows.csv --model classes/model.latent --target income
     """
     from latentfit.core.errors import DataError
-    from latentfit.labels.cli import tell_control
+    from latentfit.labels.cli import note_control
 
     console, begin = Terminal(quiet), time.perf_counter()
     with console.doing("reading"):
@@ -89,7 +89,7 @@ def predict(
     if target is not None and kind not in COLUMNS:
         raise DataError(f"{model_file} holds a {kind}, which predicts {row.predicts}; leave --target out")
     columns = columns_of_model(kind, model_file, roles)
-    tell_control(control, data_file, console)
+    note_control(control, data_file, console)
     results = Results(out, format_, console)
     request = PredictRequest(
         data_file, model, model_file, target, columns, control, reading, results, json_, strict, begin

@@ -50,8 +50,8 @@ class Bars:
         stages = list(self.open)
         if not stages or stages[0].seconds < PATIENCE:
             return Text("")
-        told = next((one for one in reversed(stages) if one.total or one.unit), stages[-1])
-        words = dict.fromkeys([stages[0].what, told.what])
+        shown = next((one for one in reversed(stages) if one.total or one.unit), stages[-1])
+        words = dict.fromkeys([stages[0].what, shown.what])
         line = Table.grid(padding=(0, 1))
         for _ in range(3):
             line.add_column(no_wrap=True)
@@ -59,8 +59,8 @@ class Bars:
         line.add_row(
             self._spinner,
             Text(" · ".join(words)),
-            ProgressBar(total=told.total, completed=told.done, width=WIDE) if told.total else Text(""),
-            Text(" ".join(part for part in (amount(told), speed(told), times(told), told.detail) if part)),
+            ProgressBar(total=shown.total, completed=shown.done, width=WIDE) if shown.total else Text(""),
+            Text(" ".join(part for part in (amount(shown), speed(shown), times(shown), shown.detail) if part)),
         )
         return line
 

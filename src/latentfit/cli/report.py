@@ -20,7 +20,7 @@ from latentfit.cli.options import (
     table_options,
     writable,
 )
-from latentfit.cli.results import told_by
+from latentfit.cli.results import outcome_of
 from latentfit.core.errors import DataError
 from latentfit.core.registry import ESTIMATORS, function_at, load
 
@@ -53,17 +53,17 @@ def report(
     latentfit report classes/model.latent --out pages
     """
     from latentfit.io.source import file_hashes
-    from latentfit.labels.cli import tell_control
+    from latentfit.labels.cli import note_control
     from latentfit.report.assemble import context_of, write_report
-    from latentfit.report.assemble import doors_page_of as page_of
+    from latentfit.report.assemble import page_of_model as page_of
     from latentfit.report.render import render
 
     console = Terminal(quiet)
     data: dict[str, Any] = {}
-    tell_control(control, data_file, console)
+    note_control(control, data_file, console)
     with console.doing("reading"):
         model = load(model_file)
-        summary = told_beside(Path(model_file), model)
+        summary = stored_outcome(Path(model_file), model)
         columns = columns_of_model(type(model).__name__, model_file, roles)
         if data_file is not None:
             data = read_input(model, data_file, columns, control, console, reading)
@@ -81,16 +81,16 @@ def report(
     return code
 
 
-def told_beside(model_file: Path, model: LatentModel) -> dict[str, Any]:
+def stored_outcome(model_file: Path, model: LatentModel) -> dict[str, Any]:
     """The summary.json of the run that wrote the model, or what the model file itself says."""
-    own = told_by(model)
+    own = outcome_of(model)
     try:
-        told = json.loads((model_file.parent / "summary.json").read_text(encoding="utf-8"))
+        stored = json.loads((model_file.parent / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return own
     # Another model's summary may lie there: it must tell the same likelihood.
-    same = isinstance(told, dict) and told.get("log_likelihood") == own["log_likelihood"]
-    return own | told if same else own
+    same = isinstance(stored, dict) and stored.get("log_likelihood") == own["log_likelihood"]
+    return own | stored if same else own
 
 
 def read_input(

@@ -79,14 +79,14 @@ class Results:
             print(json.dumps(summary, default=float), file=sys.stdout)
 
     def report(self, fitted: Any, summary: Mapping[str, Any], **data: Any) -> None:
-        """report.html: the page of a fitted model; `data` is what its door can use besides, `input` the data as read.
+        """report.html: the page of a fitted model; `data` is what its page can use besides, `input` the data as read.
 
         Comes after the summary: whatever happens here, the results are written.
         """
         if self.folder is None or not self.reports:
             return
         from latentfit.report.assemble import context_of, write_report
-        from latentfit.report.assemble import doors_page_of as page_of
+        from latentfit.report.assemble import page_of_model as page_of
 
         path = self.folder / "report.html"
         write_report(path, page_of(fitted, context_of(summary, data)))
@@ -129,14 +129,14 @@ def of_model(model: LatentModel, model_file: str, n_rows: int, stage: str, begin
         "version": latentfit.__version__,
         "model": model_file,
         "n_rows": n_rows,
-        **told_by(model),
+        **outcome_of(model),
         "seconds": {stage: round(time.perf_counter() - begin, 6)},
         **summary_of(model.report_),
         **more,
     }
 
 
-def told_by(model: LatentModel) -> dict[str, Any]:
+def outcome_of(model: LatentModel) -> dict[str, Any]:
     """What a saved model tells of its fit."""
     return {
         "n_components": next(getattr(model, name) for name in NUMBERS if hasattr(model, name)),

@@ -87,7 +87,7 @@ def table_model(model: LatentModel, path: str) -> LatentClass:
 
 
 def under(model: LatentModel, whole: Any, may_lack: Collection[str] | None = None) -> Any:
-    """The file's columns that a model was fitted on, in its order; those that it `may_lack` are gaps then."""
+    """The file's columns that a model was fitted on, in its order; those that it `may_lack` are missing then."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise DataError("the model was fitted on a matrix without column names; fit it on a file or a frame")
@@ -98,9 +98,9 @@ def under(model: LatentModel, whole: Any, may_lack: Collection[str] | None = Non
         elif may_lack is not None and name in may_lack:
             columns[name] = pa.nulls(whole.num_rows, pa.string())
         else:
-            cure = "add it" if may_lack is None else "add it, gaps allowed"
+            advice = "add it" if may_lack is None else "add it, missing values allowed"
             there = ", ".join(whole.column_names[:12])
-            raise DataError(f"the file has no column {name!r}, which the model knows; {cure} (the file has {there})")
+            raise DataError(f"the file has no column {name!r}, which the model knows; {advice} (the file has {there})")
     return pa.table(columns)
 
 
@@ -130,12 +130,14 @@ def predict_rows(model: TableRows, request: PredictRequest) -> int:
     with console.doing("predicting"):
         data = under_table(model, rows.all, target)
         if isinstance(model, LatentClass) and target is not None:
-            values, chance = model.predict_column(data, target)
+            values, probability = model.predict_column(data, target)
         else:
-            beliefs = model.predict_proba(data)
-            best, chance = beliefs.argmax(axis=1), beliefs.max(axis=1)
+            posterior = model.predict_proba(data)
+            best, probability = posterior.argmax(axis=1), posterior.max(axis=1)
             values = best if names is None else names[best]
-    request.results.table("predictions", {rows.id_name: rows.ids, "value": values, "probability": chance}, main=True)
+    request.results.table(
+        "predictions", {rows.id_name: rows.ids, "value": values, "probability": probability}, main=True
+    )
     what = target or ("their class" if names is None else "their label")
     return request.conclude(data.num_rows, f"{number_of(data.num_rows, 'rows')}: {what} predicted", target=target)
 

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.core.names import Names, decoded, encode, match, plain, to_arrow
-from latentfit.core.numbers import as_numbers, is_gap_word
+from latentfit.core.numbers import as_numbers, is_missing_word
 from latentfit.core.table.input import code_table, pick_known
 from latentfit.core.table.table import Column, Table
 from latentfit.core.table.weights import WeightType
@@ -190,7 +190,7 @@ def _are_two(categories: Names) -> bool:
     """
     if len(categories) != 2:
         return False
-    if any(is_gap_word(category) or str(category).strip() in UNKNOWN for category in categories.tolist()):
+    if any(is_missing_word(category) or str(category).strip() in UNKNOWN for category in categories.tolist()):
         return False
     spelled = [str(category).strip().lower() for category in categories.tolist()]
     return not any(category in SPELLINGS for category in spelled) or spelled in TWO_OF_ONE_SPELLED

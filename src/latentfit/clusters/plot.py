@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 from latentfit.clusters.estimator import BernoulliMixture
-from latentfit.core.canvas import DOUBT, PALE, STRONG, check_drawable, new_axes, some_of
+from latentfit.core.canvas import PALE, STRONG, UNSURE, check_drawable, new_axes, some_of
 from latentfit.core.frames import as_frame, rows_of
 from latentfit.core.kernels import Floats
 
 MAX_COLUMNS = 60
 """Columns shown: more cannot be read."""
-CHOSEN = {"practical": (STRONG, "-"), "statistical": (DOUBT, "--")}
+CHOSEN = {"practical": (STRONG, "-"), "statistical": (UNSURE, "--")}
 """Lines at the numbers that were chosen."""
 
 
@@ -46,7 +46,7 @@ def plot_clusters(model: BernoulliMixture, ax: Any = None) -> Any:
     place = {int(n): at for at, n in enumerate(shown)}
     if suspects:
         ax.scatter(
-            [place[n] for _, n in suspects], [k for k, _ in suspects], marker="x", color=DOUBT,
+            [place[n] for _, n in suspects], [k for k, _ in suspects], marker="x", color=UNSURE,
             label="betrays a flagged cluster",
         )  # fmt: skip
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)

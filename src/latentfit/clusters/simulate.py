@@ -62,7 +62,7 @@ def bernoulli_mixture(
     even: bool = True,
     missing: float = 0.0,
     copies: int = 0,
-    copy_chance: float = 0.6,
+    copy_probability: float = 0.6,
     random_state: Seed = None,
 ) -> BinaryRows:
     """Binary rows in clusters with independent columns, how hard to tell apart one number says.
@@ -81,7 +81,7 @@ def bernoulli_mixture(
     missing : float
         Proportion of the cells hidden.
     copies : int
-        So many columns repeat another one, cell by cell with probability `copy_chance`.
+        So many columns repeat another one, cell by cell with probability `copy_probability`.
 
     Examples
     --------
@@ -99,10 +99,10 @@ def bernoulli_mixture(
     size = np.ones(n_clusters) if even else np.arange(1.0, n_clusters + 1)
     weights = size / size.sum()
     base = rng.uniform(-SPREAD_OF_BASE, SPREAD_OF_BASE, size=n_columns)
-    chance = rng.random(n_columns)
-    differs = chance < informative
+    probability = rng.random(n_columns)
+    differs = probability < informative
     if identifiable:
-        differs |= chance.argsort().argsort() < 2 * int(np.ceil(np.log2(n_clusters))) + 1
+        differs |= probability.argsort().argsort() < 2 * int(np.ceil(np.log2(n_clusters))) + 1
     variance = separation * np.sqrt(n_columns / 20) / (LOGIT_TO_DISTANCE * max(int(differs.sum()), 1))
     own = rng.normal(0.0, np.sqrt(variance), size=(n_clusters, n_columns))
     logits = np.clip(base + own * differs, -LARGEST_LOGIT, LARGEST_LOGIT)
@@ -112,6 +112,6 @@ def bernoulli_mixture(
     mixed = rng.permutation(n_columns)
     copied = {int(mixed[2 * at]): int(mixed[2 * at + 1]) for at in range(copies)}
     for copy, source in copied.items():
-        rows[:, copy] = np.where(rng.random(n_rows) < copy_chance, rows[:, source], rows[:, copy])
+        rows[:, copy] = np.where(rng.random(n_rows) < copy_probability, rows[:, source], rows[:, copy])
     rows[rng.random((n_rows, n_columns)) < missing] = -1
     return BinaryRows(rows, clusters, weights, frequencies, copied)

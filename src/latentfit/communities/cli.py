@@ -129,7 +129,7 @@ def predict_communities(model: BlockModel, request: PredictRequest) -> int:
     from latentfit.communities.estimator import community_columns
 
     graph = read_known(model, request.data_file, request.columns, request.console, request.reading)
-    posterior = model.beliefs_in(graph)
+    posterior = model.posterior_in(graph)
     request.results.table("communities", community_columns(graph.names, posterior), main=True)
     return request.conclude(graph.n_nodes, number_of(graph.n_nodes, "nodes"))
 

@@ -311,7 +311,7 @@ def _from_edges(source: Any, target: Any, weight: Any, what: str) -> Graph:
     from_, to = both[: len(left)], both[len(left) :]
     empty = (from_ < 0) & (to < 0)
     if empty.any():
-        _tell_nameless(int(empty.sum()), int(empty.argmax()) + 1, what)
+        _warn_nameless(int(empty.sum()), int(empty.argmax()) + 1, what)
     values = np.ones(len(left)) if weight is None else _weight_column(weight, (from_ >= 0) & (to >= 0), what)
     named = (from_ >= 0) & (to >= 0)
     if not len(names):
@@ -355,7 +355,7 @@ def _from_scan(scan: Scan, columns: Columns, what: str, nodes: Names | None) -> 
         tally.add(from_[named], to[named], values)
         behind, edges = behind + len(from_), edges + int(named.sum())
     if nameless:
-        _tell_nameless(nameless, first_nameless, what)
+        _warn_nameless(nameless, first_nameless, what)
     words = [one.words() for one in ends]
     if scan.text and not len(words[1]):
         raise DataError(f"{what} has no line with two words; give one edge per line")
@@ -427,7 +427,7 @@ def _added(source: NDArray[Any], target: NDArray[Any], values: Floats, n: int) -
     return matrix
 
 
-def _tell_nameless(number: int, first: int, what: str) -> None:
+def _warn_nameless(number: int, first: int, what: str) -> None:
     message = f"{number} rows of {what} name no node, row {first} first, and were left out"
     warnings.warn(message, DataWarning, stacklevel=5)
 

@@ -337,7 +337,7 @@ class BlockModel(ClusterMixin, LatentModel):
             In the order of the graph's nodes.
         """
         check_is_fitted(self)
-        return self.beliefs_in(read_graph(X, nodes=self.nodes_))
+        return self.posterior_in(read_graph(X, nodes=self.nodes_))
 
     def predict(self, X: Any) -> Codes:
         """Most probable block of each node of a graph.
@@ -354,7 +354,7 @@ class BlockModel(ClusterMixin, LatentModel):
         """
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
-    def beliefs_in(self, graph: Graph) -> Floats:
+    def posterior_in(self, graph: Graph) -> Floats:
         """Posterior of the block of each node of a graph that was read already, as `predict_proba`.
 
         Parameters
@@ -409,7 +409,7 @@ class BlockModel(ClusterMixin, LatentModel):
             "corrected": bool(self.degree_corrected_),
             "unit": float(self._unit),
         }
-        return model_file.with_story(self, arrays, metadata)
+        return model_file.with_fit_history(self, arrays, metadata)
 
     def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
         nodes, n_blocks = model_file.read_names(metadata, "nodes"), len(arrays["weights"])
@@ -421,7 +421,7 @@ class BlockModel(ClusterMixin, LatentModel):
         positive = all((arrays[name] > 0).all() for name in ("affinity", "weights"))
         if not positive or (np.abs(sums - 1) > model_file.ROUNDING).any():
             raise ValueError("probabilities do not sum to one, or an affinity or a proportion is zero")
-        model_file.restore_story(self, arrays, metadata)
+        model_file.restore_fit_history(self, arrays, metadata)
         if self.n_features_in_ != len(nodes):
             raise ValueError(f"it has {len(nodes)} nodes and {self.n_features_in_} features")
         self.n_edges_ = model_file.typed(metadata, "n_edges", int)

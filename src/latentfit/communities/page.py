@@ -78,7 +78,7 @@ def _figures(fitted: BlockModel) -> list[Figure]:
 
 def _matrix(fitted: BlockModel, graph: Graph) -> Chart:
     """Cells of the sorted matrix; what degrees alone would make is computed in the page from the cells' degrees."""
-    posterior = fitted.beliefs_in(graph)
+    posterior = fitted.posterior_in(graph)
     order, edges = sorted_nodes(posterior)
     cell = cells_of(order, CELLS)
     dense = densities(graph.matrix, order, CELLS)
@@ -186,7 +186,7 @@ def _blocks(fitted: BlockModel, graph: Graph | None) -> Section:
     ]
     if graph is not None:
         blocks.append(_connectivity(fitted))
-        links, expected = block_links(graph.matrix, fitted.beliefs_in(graph).argmax(axis=1), fitted.n_blocks_)
+        links, expected = block_links(graph.matrix, fitted.posterior_in(graph).argmax(axis=1), fitted.n_blocks_)
         ratio = links / np.maximum(expected, 1e-300)
         spec = heat_map(
             np.log2(np.clip(ratio[:shown, :shown], 1 / 16, 16)), range(shown), range(shown), row="block",

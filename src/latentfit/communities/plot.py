@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentfit.communities.data import read_graph
 from latentfit.communities.estimator import BlockModel
-from latentfit.core.canvas import DOUBT, check_drawable, new_axes, write_cells
+from latentfit.core.canvas import UNSURE, check_drawable, new_axes, write_cells
 from latentfit.core.kernels import Floats
 
 CELLS = 600
@@ -36,14 +36,14 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
     """
     check_drawable(model, BlockModel)
     read = read_graph(graph)
-    posterior = model.beliefs_in(read)
+    posterior = model.posterior_in(read)
     order, edges = sorted_nodes(posterior)
     axes = new_axes(5.5, 5.5) if axes is None else axes
     dense = densities(read.matrix, order)
     axes.imshow(dense**0.5, cmap="Greys", extent=(0, len(order), len(order), 0), interpolation="nearest")
     for edge in edges[1:-1]:
-        axes.axhline(edge, color=DOUBT, linewidth=0.6)
-        axes.axvline(edge, color=DOUBT, linewidth=0.6)
+        axes.axhline(edge, color=UNSURE, linewidth=0.6)
+        axes.axvline(edge, color=UNSURE, linewidth=0.6)
     middle = (edges[1:] + edges[:-1]) / 2
     named = np.diff(edges) > 0.02 * len(order)
     axes.set_xticks(middle[named], [str(block) for block in np.flatnonzero(named)])
@@ -66,7 +66,7 @@ def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
     check_drawable(model, BlockModel)
     read = read_graph(graph)
     size = model.n_blocks_
-    links, expected = block_links(read.matrix, model.beliefs_in(read).argmax(axis=1), size)
+    links, expected = block_links(read.matrix, model.posterior_in(read).argmax(axis=1), size)
     ratio = links / np.maximum(expected, 1e-300)
     doublings = np.log2(np.clip(ratio, 1 / 16, 16))
     ax = new_axes(1.8 + 0.55 * size, 1.4 + 0.5 * size) if ax is None else ax

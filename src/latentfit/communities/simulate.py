@@ -94,15 +94,15 @@ def block_graph(
     >>> made.matrix.shape, len(made.affinity), round(made.matrix.nnz / 1000)
     ((1000, 1000), 4, 8)
     """
-    shares = np.full(n_blocks, 1.0 / n_blocks) if sizes is None else np.asarray(sizes, np.float64)
-    if n < n_blocks or n_blocks < 1 or not degree > 0 or len(shares) != n_blocks or (shares <= 0).any():
+    proportions = np.full(n_blocks, 1.0 / n_blocks) if sizes is None else np.asarray(sizes, np.float64)
+    if n < n_blocks or n_blocks < 1 or not degree > 0 or len(proportions) != n_blocks or (proportions <= 0).any():
         raise DataError(
             "n >= n_blocks >= 1, degree > 0 and one positive size per block must hold, got "
             f"n={n}, n_blocks={n_blocks}, degree={degree}, sizes={sizes}"
         )
     rng = np.random.default_rng(random_state)
-    shares = shares / shares.sum()
-    blocks = rng.permutation(np.searchsorted(np.cumsum(shares)[:-1], (np.arange(n) + 0.5) / n))
+    proportions = proportions / proportions.sum()
+    blocks = rng.permutation(np.searchsorted(np.cumsum(proportions)[:-1], (np.arange(n) + 0.5) / n))
     theta = np.ones(n)
     if power is not None:
         if power <= 2:

@@ -157,10 +157,10 @@ def align_each_worker(mixture: Mixture, labels_per_worker: NDArray[np.int64]) ->
     return stack_confusions(weights / weights.sum(), sorted_)
 
 
-def people_order(shares: Floats, groups: NDArray[Any] | None) -> NDArray[np.intp]:
+def people_order(proportions: Floats, groups: NDArray[Any] | None) -> NDArray[np.intp]:
     """People by group (as the groups first appear), then by their largest population and its share."""
-    largest = shares.argmax(axis=1)
-    keys = [-shares.max(axis=1), largest]
+    largest = proportions.argmax(axis=1)
+    keys = [-proportions.max(axis=1), largest]
     if groups is not None:
         first = {name: place for place, name in enumerate(dict.fromkeys(groups.tolist()))}
         keys.append(np.array([first[name] for name in groups.tolist()]))

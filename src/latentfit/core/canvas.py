@@ -16,7 +16,7 @@ MOST_NAMES = 60
 COLOURS = (
     "#1b6ca8", "#e08214", "#3a923a", "#c1272d", "#8f63b8", "#8c6d4f", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
 )  # fmt: skip
-STRONG, PALE, DOUBT, GREY = "#1b6ca8", "#9db8cf", "#c1272d", "#7f7f7f"
+STRONG, PALE, UNSURE, GREY = "#1b6ca8", "#9db8cf", "#c1272d", "#7f7f7f"
 """Main series, secondary series, warning, reference."""
 DARK = 0.65
 """Fraction of a colour scale (Blues, Greys, RdBu) above which white text is more legible than black."""

@@ -337,7 +337,7 @@ def _from_frame(data: Any, frame: Any, columns: Columns, square: bool | None, wh
             raise DataError(f"{what} have no column for the {lacking} item among {names}; name it in columns=")
         parts = columns_by_role(frame, roles)
         counts = _from_pairs(parts["row"], parts["column"], parts.get("count"), square, what, _titles(roles))
-        return noted(counts, _told(roles, names))
+        return noted(counts, _columns_note(roles, names))
     wide = read_named_matrix(data, what=f"the frame of {what}")
     rows = None if wide.row_names is None else np.array(wide.row_names, object)
     cols = np.array(wide.column_names, object if isinstance(wide.column_names[0], str) else None)
@@ -348,7 +348,7 @@ def _titles(roles: Roles) -> Titles:
     return str(roles["row"]), str(roles["column"])
 
 
-def _told(roles: Roles, names: list[str]) -> str:
+def _columns_note(roles: Roles, names: list[str]) -> str:
     """How the columns were read, and which were not used."""
     unused = [name for name in names if name not in roles.values()]
     counted = "" if roles["count"] is None else f" with counts in {roles['count']!r}"
@@ -372,10 +372,10 @@ def _from_pairs(row: Any, col: Any, count: Any, square: bool | None, what: str, 
     if not len(left):
         raise DataError(f"{what} hold no pair; give at least one")
     values, n_missing = (np.ones(len(left), np.int64), 0) if count is None else _count_values(count)
-    _tell_gaps(n_missing, "pairs", "without a count, and were left out", what)
+    _warn_left_out(n_missing, "pairs", "without a count, and were left out", what)
     coded = (*encode(left, "row item"), *encode(right, "column item"))
     named = (coded[0] >= 0) & (coded[2] >= 0)
-    _tell_gaps(int((~named).sum()), "pairs", "without a name, and were left out", what)
+    _warn_left_out(int((~named).sum()), "pairs", "without a name, and were left out", what)
     at = _first_wrong(values, named)
     if at is not None:
         raise _wrong_count(values[at], coded[1][coded[0][at]], coded[3][coded[2][at]], what)
@@ -405,14 +405,14 @@ def _from_scan(scan: Scan, columns: Columns, square: bool | None, what: str) -> 
         tally.add(rows, cols, counts)
         behind += len(rows)
     for number, rule in zip(n_missing.tolist(), ("without a name", "without a count"), strict=True):
-        _tell_gaps(number, "pairs", f"{rule}, and were left out", what)
+        _warn_left_out(number, "pairs", f"{rule}, and were left out", what)
     rows, cols, sums = tally.cells()
     (row_of, row_names), (col_of, column_names) = left.settled(), right.settled()
     words = all(len(found) and isinstance(found[0], str) for found in (row_names, column_names))
     if unsaid and len(unnamed) == 3 and not words:
         raise _either(names, what)
     found = _from_codes(row_of[rows], row_names, col_of[cols], column_names, sums, square, what, _titles(roles))
-    return noted(found, _told(roles, names))
+    return noted(found, _columns_note(roles, names))
 
 
 def _from_codes(
@@ -485,7 +485,7 @@ def _checked_values(matrix: Any, rows: Names, cols: Names, what: str) -> sp.csr_
     if values.dtype.kind == "f":
         n_missing = int(np.isnan(values).sum())
         if n_missing:
-            _tell_gaps(n_missing, "cells", "missing, and were taken as no count", what)
+            _warn_left_out(n_missing, "cells", "missing, and were taken as no count", what)
             values = np.where(np.isnan(values), 0.0, values)
     if len(values) and (values.min() < 0 or values.max() > LARGEST_EXACT):
         _check_cells(matrix, rows, cols, what)
@@ -553,6 +553,6 @@ def _spelled(names: Names) -> Names:
     return np.array([str(name) for name in names.tolist()], object)
 
 
-def _tell_gaps(number: int, things: str, rule: str, what: str) -> None:
+def _warn_left_out(number: int, things: str, rule: str, what: str) -> None:
     if number:
         warnings.warn(f"{number} {things} of {what} are {rule}", DataWarning, stacklevel=5)

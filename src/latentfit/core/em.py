@@ -30,7 +30,7 @@ S = TypeVar("S")
 
 MONOTONE_SLACK = 1e-9
 """Relative fall of the objective that rounding can cause; anything larger ends the loop."""
-TAIL_SHARE = 4
+TAIL_FRACTION = 4
 """One in so many iterations, the last ones, that `tail_gain` looks at."""
 TAIL_LEAST = 10
 """Iterations that it looks at in a short run."""
@@ -151,7 +151,7 @@ def is_flat(path: Sequence[float], tail_gain: float | None) -> bool:
     """Whether the last quarter of a path rose by less than `tail_gain`, or many steps like the last would."""
     if tail_gain is None or STEPS_LEFT * (path[-1] - path[-2]) < tail_gain:
         return True
-    tail = max(TAIL_LEAST, len(path) // TAIL_SHARE)
+    tail = max(TAIL_LEAST, len(path) // TAIL_FRACTION)
     return len(path) > tail and path[-1] - path[-1 - tail] < tail_gain
 
 

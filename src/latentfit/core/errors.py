@@ -42,7 +42,21 @@ MOST_NAMED = 12
 
 
 def nearest(word: str, known: Sequence[str], listing: str) -> str:
-    """The cure for a word that is not there: the one most like it, in any case, or else a list of those that are.
+    """The suggestion for an unknown word: the known one most like it, in any case, or else a list of those known.
+
+    Parameters
+    ----------
+    word : str
+        The unknown word.
+    known : sequence of str
+        The known words.
+    listing : str
+        How a list of them begins, such as ``"the columns are"``.
+
+    Returns
+    -------
+    str
+        The end of an error message.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from latentfit.core.errors import DataError, DataWarning, nearest
 from latentfit.core.frames import as_frame, column, index_names
 from latentfit.core.kernels import BLOCK_ROWS, Floats
-from latentfit.core.names import are_words, decoded, repeated, tell_row_names
+from latentfit.core.names import are_words, decoded, repeated, warn_row_names
 from latentfit.core.numbers import as_numbers, worth_of
 from latentfit.core.sampling import numbered_apart, scramble
 from latentfit.engine.flat_file import FileHandle, fill_from, store_rows, store_temporarily, write_flat
@@ -155,7 +155,7 @@ def warn_row_numbers(matrix: Varying) -> None:
     values = getattr(matrix, "values", np.empty((0, 0)))  # of rows in a file only the names are at hand
     for at, name in enumerate(matrix.names if len(values) >= LEAST_COUNTED else ()):
         if (np.diff(values[:, at]) == 1).all():
-            tell_row_names("feature", name, "counts the rows", stacklevel=5)
+            warn_row_names("feature", name, "counts the rows", stacklevel=5)
 
 
 class Varying(Protocol):

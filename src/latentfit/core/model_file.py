@@ -352,7 +352,7 @@ def mixture_over(arrays: Arrays, offsets: NDArray[np.int32]) -> Mixture:
 # -------------------------------------------------------- the fit history
 
 
-def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+def with_fit_history(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     """A model's own arrays and metadata with the fit history that every model stores: numbers, input, verdict."""
     report = model.report_
     return arrays | {"objective_path": model.objective_path_}, metadata | {
@@ -366,8 +366,8 @@ def with_story(model: Any, arrays: Arrays, metadata: dict[str, Any]) -> tuple[Ar
     }
 
 
-def restore_story(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
-    """Restore on `model` what `with_story` stored; `names` as for `restore_features`."""
+def restore_fit_history(model: Any, arrays: Arrays, metadata: dict[str, Any], names: Sequence[Any] = ()) -> None:
+    """Restore on `model` what `with_fit_history` stored; `names` as for `restore_features`."""
     model.objective_path_, model._backend = read_path(arrays), "pyarrow"
     model.n_iter_, model.converged_ = typed(metadata, "n_iter", int), typed(metadata, "converged", bool)
     if model.n_iter_ < 0:

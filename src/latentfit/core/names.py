@@ -102,7 +102,7 @@ def encode(values: Any, what: str, *, sort: bool = True) -> tuple[NDArray[np.int
     return recode[codes], names[keep]
 
 
-def tell_alike(lists: Mapping[str, Names]) -> None:
+def warn_similar_names(lists: Mapping[str, Names]) -> None:
     """Warn of two names in one list that differ only by case or by blanks at an end."""
     for where, names in lists.items():
         seen: dict[str, str] = {}
@@ -117,7 +117,7 @@ def tell_alike(lists: Mapping[str, Names]) -> None:
                 return
 
 
-def tell_row_names(column: str, name: str | int, why: str, stacklevel: int) -> None:
+def warn_row_names(column: str, name: str | int, why: str, stacklevel: int) -> None:
     """Warn of a `column` of row ids; `stacklevel` points at the user's line."""
     warnings.warn(
         f"{column} {name!r} {why}, so it identifies rows and cannot be a variable; leave it out "

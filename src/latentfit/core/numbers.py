@@ -15,13 +15,13 @@ from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.names import are_words, decoded
 
-GAP_WORDS = ("na", "n/a", "#n/a", "nan", "null")
+MISSING_WORDS = ("na", "n/a", "#n/a", "nan", "null")
 """Words for missing values in other programs, in lower case; here only an empty cell is missing."""
 
 
-def is_gap_word(word: Any) -> bool:
+def is_missing_word(word: Any) -> bool:
     """Whether a word means missing in another program; "none" in lower case is an answer."""
-    return str(word).lower() in GAP_WORDS or word == "None"
+    return str(word).lower() in MISSING_WORDS or word == "None"
 
 
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -61,7 +61,7 @@ def as_numbers(
 
 
 def _suggestion(word: str, advice: str) -> str:
-    if is_gap_word(word) or not any(character.isalnum() for character in word):
+    if is_missing_word(word) or not any(character.isalnum() for character in word):
         return f"where nothing is known leave the cell empty, or give --missing {quote(word)} if it means that"
     if _THOUSANDS.fullmatch(word):
         return "write decimals with a point, and thousands without a comma"

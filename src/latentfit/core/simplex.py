@@ -171,9 +171,9 @@ def _step(x: Floats, goal: Floats, free: Bools, low: float, high: float) -> tupl
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(goal < low, (low - x) / way, np.where(goal > high, (high - x) / way, np.inf))
     room[~free] = np.inf
-    share = np.minimum(room.min(axis=1), 1.0)
-    held = (room <= share[:, None]) & (room < np.inf)
-    moved = np.where(share[:, None] < 1, x + share[:, None] * way, goal)
+    proportion = np.minimum(room.min(axis=1), 1.0)
+    held = (room <= proportion[:, None]) & (room < np.inf)
+    moved = np.where(proportion[:, None] < 1, x + proportion[:, None] * way, goal)
     return np.where(held, np.where(goal < low, low, high), np.clip(moved, low, high)), held
 
 
@@ -219,7 +219,7 @@ class Scatter:
     """Outcome of the test: share of directions inside the cone, and the farthest one's distance (a sine)."""
 
     n_directions: int
-    share_inside: float
+    fraction_inside: float
     farthest: float
     exact: bool
 

@@ -47,13 +47,13 @@ class Spans:
         new.loaded = self.client.map(make, self.loaded, pure=False, retries=3, **given)
         return new
 
-    def answers(self, work: Callable[..., Any], /, *shares: Sequence[Any], **given: Any) -> list[Any]:
+    def answers(self, work: Callable[..., Any], /, *proportions: Sequence[Any], **given: Any) -> list[Any]:
         """The result of `work(loaded, *share, **given)` of every span, in order; failures of workers become errors."""
         from distributed import KilledWorker
 
         try:
             found: list[Any] = self.client.gather(
-                self.client.map(work, self.loaded, *shares, pure=False, retries=3, **given)
+                self.client.map(work, self.loaded, *proportions, pure=False, retries=3, **given)
             )
             return found
         except FileNotFoundError:
@@ -198,10 +198,10 @@ class ClusterPasses(RowPasses):
         return self.width
 
     def sums(self, work: Work, *args: Any, auxiliary: NDArray[Any] | None = None) -> Found:
-        shares = [
+        proportions = [
             None if auxiliary is None else auxiliary[span[0] : span[-1] + self.part_rows] for span in self.spans.parts
         ]
-        found = self.spans.answers(_cluster_passes_span_sums, shares, work=work, args=args)
+        found = self.spans.answers(_cluster_passes_span_sums, proportions, work=work, args=args)
         return add_found(part for span in found for part in span)
 
     def mapped(self, view: View, *args: Any) -> ClusterPasses:
@@ -227,14 +227,16 @@ def _cluster_passes_load(begins: list[int], rows: StoredMatrix, sizes: tuple[int
     ]
 
 
-def _cluster_passes_span_sums(span: Span, share: NDArray[Any] | None, work: Work, args: tuple[Any, ...]) -> list[Found]:
+def _cluster_passes_span_sums(
+    span: Span, proportion: NDArray[Any] | None, work: Work, args: tuple[Any, ...]
+) -> list[Found]:
     """On a worker: one sum per part."""
     out, at = [], 0
     with one_blas_thread():
         for part in span:
             found = []
             for block in part:
-                auxiliary = None if share is None else share[at : at + len(block)]
+                auxiliary = None if proportion is None else proportion[at : at + len(block)]
                 found.append(worked(block, work, args, auxiliary))
                 at += len(block)
             out.append(add_found(found))

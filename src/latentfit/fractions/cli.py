@@ -109,8 +109,8 @@ def fractions(
 def show(model: MixtureFractions, console: Terminal) -> None:
     """The first samples."""
     rows = [
-        [str(name), *(f"{share:.3f}" for share in shares)]
-        for name, shares in zip(model.samples_[:SHOWN].tolist(), model.fractions_[:SHOWN], strict=True)
+        [str(name), *(f"{proportion:.3f}" for proportion in proportions)]
+        for name, proportions in zip(model.samples_[:SHOWN].tolist(), model.fractions_[:SHOWN], strict=True)
     ]
     title = "fractions" if len(model.fractions_) <= SHOWN else f"fractions of the first {SHOWN} samples"
     console.table(title, ["sample", *(str(part) for part in model.parts_.tolist())], rows)

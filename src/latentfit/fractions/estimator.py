@@ -24,9 +24,9 @@ from latentfit.core.model_file import (
     name_array,
     plain_names,
     read_names,
-    restore_story,
+    restore_fit_history,
     typed,
-    with_story,
+    with_fit_history,
 )
 from latentfit.core.names import objects
 from latentfit.core.progress import StageClock
@@ -481,7 +481,7 @@ def fraction_state(model: MixtureFractions) -> tuple[Arrays, dict[str, Any]]:
         "known": model._known,
         "noise": model.noise_,
     }
-    return with_story(model, arrays, metadata)
+    return with_fit_history(model, arrays, metadata)
 
 
 def restore_fractions(model: MixtureFractions, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -492,7 +492,7 @@ def restore_fractions(model: MixtureFractions, arrays: Arrays, metadata: dict[st
     off = {"sum_to_one": abs(total - 1), "sum_at_most_one": total - 1, "nonnegative": 0.0}[constraint]
     if (arrays["profiles"] > 1).any() or off > ROUNDING:
         raise ValueError("a profile is above one, or the weights have another sum than they may have")
-    restore_story(model, arrays, metadata, features)
+    restore_fit_history(model, arrays, metadata, features)
     if any(type(name) is int and not 0 <= name < model.n_features_in_ for name in features):
         raise ValueError("features names a column that does not exist")
     model.noise_ = typed(metadata, "noise", float)

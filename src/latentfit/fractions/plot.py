@@ -99,9 +99,9 @@ def plot_profiles(model: MixtureFractions, *, ax: Any = None) -> Any:
 def sample_fractions(model: MixtureFractions, samples: Any = None) -> tuple[Floats, list[str]]:
     """Fractions (samples, parts) of the fit or of `samples`, and the samples' names."""
     if samples is not None:
-        shares = model.transform(samples)
-        names = getattr(samples, "row_names", None) or range(1, len(shares) + 1)
-        return shares, [str(name) for name in names]
+        proportions = model.transform(samples)
+        names = getattr(samples, "row_names", None) or range(1, len(proportions) + 1)
+        return proportions, [str(name) for name in names]
     if not hasattr(model, "fractions_"):
         raise DataError("a model file stores no samples; give samples to draw")
     return model.fractions_, [str(name) for name in model.samples_.tolist()]

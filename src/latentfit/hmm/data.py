@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError, DataWarning
 from latentfit.core.frames import Columns, Roles, as_frame, columns_by_role, find_roles
-from latentfit.core.kernels.hmm import GAP, Chains
+from latentfit.core.kernels.hmm import MISSING, Chains
 from latentfit.core.names import GrowingNames, Names, are_words, decoded, encode, match, missing_of, to_arrow
 from latentfit.core.numbers import worth_of
 from latentfit.io.scan import Scan
@@ -484,7 +484,7 @@ def _under(sequences: Sequences, symbols: Names, what: str) -> Sequences:
     """The same sequences under the symbols of a fit; what it has not seen is read as missing."""
     if sequences.symbols is symbols:
         return sequences
-    recode = np.append(match(sequences.symbols, symbols, "symbol"), np.int32(GAP))
+    recode = np.append(match(sequences.symbols, symbols, "symbol"), np.int32(MISSING))
     codes = recode[sequences.codes].astype(np.int32)
     unseen = int(((codes < 0) & (sequences.codes >= 0)).sum())
     if unseen:

@@ -79,7 +79,7 @@ def neighbour_test(data: Sequences, n_directions: int = 1) -> NeighbourTest:
     """
     if data.n_symbols < 2:
         return NeighbourTest(0.0, 1.0)
-    split = cut(data, FOLDS, share=0.5)
+    split = cut(data, FOLDS, proportion=0.5)
     halves = [split.learn.pairs(), split.held.pairs()]
     if split.held is split.learn or min(float(half.sum()) for half in halves) < 1:
         return NeighbourTest(0.0, 1.0, possible=False)

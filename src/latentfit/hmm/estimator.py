@@ -507,7 +507,7 @@ class CategoricalHMM(LatentModel):
             "n_observed": int(self.n_observed_),
             "letters": self._letters,
         }
-        return model_file.with_story(self, arrays, metadata)
+        return model_file.with_fit_history(self, arrays, metadata)
 
     def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
         symbols = model_file.read_column(metadata["symbols"]).categories
@@ -520,7 +520,7 @@ class CategoricalHMM(LatentModel):
         for name in PARAMETERS:
             if (np.abs(arrays[name].sum(axis=-1) - 1) > model_file.ROUNDING).any():
                 raise ValueError(f"{name} holds probabilities that do not sum to one")
-        model_file.restore_story(self, arrays, metadata)
+        model_file.restore_fit_history(self, arrays, metadata)
         self.smoothing_ = model_file.typed(metadata, "smoothing", float)
         self.n_observed_ = model_file.typed(metadata, "n_observed", int)
         if self.smoothing_ < 0 or self.n_observed_ < 1:

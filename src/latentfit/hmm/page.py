@@ -228,7 +228,7 @@ def state_runs(model: CategoricalHMM, data: Sequences) -> tuple[list[dict[str, A
     begins, ends = data.offsets[:shown], data.offsets[1 : shown + 1]
     part = data.slices(begins, np.minimum(ends, begins + SHOWN_STEPS))
     path, _ = best_paths(part.chains, *model._parts(), threads=1)
-    beliefs = model._posteriors(part)
+    posterior = model._posteriors(part)
     names = distinct(data.names[:shown].tolist())
     rows: list[dict[str, Any]] = []
     for at in range(shown):
@@ -241,7 +241,7 @@ def state_runs(model: CategoricalHMM, data: Sequences) -> tuple[list[dict[str, A
             words = ["·" if code < 0 else str(data.symbols[code]) for code in part.codes[run[:SHOWN_SYMBOLS]]]
             rows.append(
                 {"y": names[at], "from": first - 0.5, "until": first + len(run) - 0.5, "first": first,
-                 "last": first + len(run) - 1, "state": str(state), "p": float(beliefs[run, state].mean()),
+                 "last": first + len(run) - 1, "state": str(state), "p": float(posterior[run, state].mean()),
                  "symbols": " ".join(words) + (" …" if len(run) > SHOWN_SYMBOLS else "")}
             )  # fmt: skip
     return rows, shown, int((ends - begins).max(initial=0))

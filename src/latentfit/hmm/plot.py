@@ -61,10 +61,10 @@ def plot_states(model: CategoricalHMM, sequence: Any, *, begin: int = 0, end: in
     end = min(data.n_steps, begin + MOST_STEPS) if end is None else end
     if not 0 <= begin < end <= data.n_steps:
         raise DataError(f"begin={begin}, end={end} of a sequence of {data.n_steps} steps; give a part of it")
-    shares = model._posteriors(data)[begin:end]
+    proportions = model._posteriors(data)[begin:end]
     ax = new_axes(9.0, 2.2) if ax is None else ax
     place, states = np.arange(begin + 1, end + 1), range(model.n_states_)
-    stack_bars(ax, place, shares, states, [str(state) for state in states])
+    stack_bars(ax, place, proportions, states, [str(state) for state in states])
     missing = place[data.codes[begin:end] < 0]
     ax.bar(missing, np.ones(len(missing)), width=1.0, fill=False, hatch="///", linewidth=0)
     ax.set_xlabel("position")
@@ -175,7 +175,7 @@ def _arc(source: int, target: int, places: Floats, probability: float) -> Arc:
     curve = (1 - t) ** 2 * begin + 2 * t * (1 - t) * pull + t**2 * end
     outside = np.linalg.norm(curve - end, axis=1) > NODE
     outside &= np.linalg.norm(curve - begin, axis=1) > NODE
-    return _told(source, target, float(probability), curve[outside])
+    return _curved(source, target, float(probability), curve[outside])
 
 
 def _loop(state: int, places: Floats, probability: float) -> Arc:
@@ -183,10 +183,10 @@ def _loop(state: int, places: Floats, probability: float) -> Arc:
     centre = places[state] + (NODE + LOOP * 0.8) * outward
     begin = np.arctan2(-outward[1], -outward[0])
     turn = begin + np.linspace(0.35, 2 * np.pi - 0.35, POINTS)
-    return _told(state, state, probability, centre + LOOP * np.column_stack([np.cos(turn), np.sin(turn)]))
+    return _curved(state, state, probability, centre + LOOP * np.column_stack([np.cos(turn), np.sin(turn)]))
 
 
-def _told(source: int, target: int, probability: float, curve: Floats) -> Arc:
+def _curved(source: int, target: int, probability: float, curve: Floats) -> Arc:
     middle = len(curve) // 2
     along = curve[middle + 1] - curve[middle - 1]
     tip = (float(curve[middle, 0]), float(curve[middle, 1]))

@@ -113,7 +113,7 @@ class StatesPath:
 
 def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1, seed: int = 0) -> StatesPath:
     """Walk 1, 2, … `most` states and choose. `seed` is for studies of the walk itself: fits leave it alone."""
-    split = cut(data, FOLDS, share=0.25)
+    split = cut(data, FOLDS, proportion=0.25)
     if split.held is split.learn:
         return StatesPath(1, [], [], most)
     learn, held = (
@@ -199,7 +199,7 @@ def last_state_gain(data: Sequences, n_states: int, *, threads: int = 1) -> tupl
 
     Both halves of the pieces take their turn at being left out; None where there is one piece.
     """
-    halves = cut(data, FOLDS + 1, share=0.5)
+    halves = cut(data, FOLDS + 1, proportion=0.5)
     if halves.held is halves.learn:
         return None
     prior = chain_prior(data, 1.0)

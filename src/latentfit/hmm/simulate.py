@@ -85,8 +85,8 @@ def hidden_markov(
     >>> CategoricalHMM(2).fit(drawn.sequences).emissions_.shape
     (2, 10)
     """
-    shares = 0 <= overlap <= 1 and 0 <= stay <= 1
-    if not (1 <= n_sequences <= n_steps and n_states > 0 and n_symbols > 0 and shares and concentration > 0):
+    proportions = 0 <= overlap <= 1 and 0 <= stay <= 1
+    if not (1 <= n_sequences <= n_steps and n_states > 0 and n_symbols > 0 and proportions and concentration > 0):
         raise DataError(
             "n_steps >= n_sequences >= 1, n_states >= 1, n_symbols >= 1, overlap and stay from 0 to 1 and "
             f"concentration > 0 must hold, got n_steps={n_steps}, n_sequences={n_sequences}, n_states={n_states}, "

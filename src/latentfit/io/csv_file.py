@@ -33,7 +33,7 @@ _COMMA = r"^([-+]?\d+),(\d)"
 _NUMBER = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
 _UNKNOWN = ("", "na", "n/a", "#n/a", "nan", "null", "none", ".")
 """Values, in lower case, that a column of numbers may hold as well."""
-_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
+_UNEVEN = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
 def read_csv(source: Source, choose: Callable[[Sequence[str]], list[str]], missing: Missing = NOTHING) -> Any:
@@ -91,9 +91,9 @@ def _settled(source: Source, missing: Missing) -> tuple[Source, list[str]]:
     if source.delimiter is not None:
         shown = ", ".join(map(repr, source.commas[:3])) + (", …" if len(source.commas) > 3 else "")
         decimals = f", with commas in the decimals of the numbers ({shown})" if source.commas else ""
-        tell_reading(f"{source.name} is read as separated by {_SEPARATORS[source.separator]}{decimals}")
+        warn_reading(f"{source.name} is read as separated by {_SEPARATORS[source.separator]}{decimals}")
     elif source.commas:
-        tell_reading(f"{source.name} is read with commas in the decimals of its numbers ({source.commas[0]!r} first)")
+        warn_reading(f"{source.name} is read with commas in the decimals of its numbers ({source.commas[0]!r} first)")
     return source, names
 
 
@@ -107,11 +107,11 @@ def detect_encoding(source: Source) -> Source:
         return source
     if encoding is not None:
         name = "Windows-1252 (Latin-1)" if encoding == "cp1252" else "Latin-1"
-        tell_reading(f"{source.name} is not UTF-8 and is read as {name}; give encoding= (--encoding) if that is wrong")
+        warn_reading(f"{source.name} is not UTF-8 and is read as {name}; give encoding= (--encoding) if that is wrong")
     return source if encoding is None else replace(source, encoding=encoding)
 
 
-def tell_reading(sentence: str) -> None:
+def warn_reading(sentence: str) -> None:
     warnings.warn(sentence, DataWarning, stacklevel=6)
 
 
@@ -233,9 +233,9 @@ def _explained(source: Source, error: Exception) -> Exception:
         return FileFormatError(f"{source.name} has a row longer than {BLOCKS[-1] >> 30} GB; look for an unclosed quote")
     if "Empty CSV" in text:
         return _only_header(source)
-    ragged = _RAGGED.search(text)
-    if ragged:  # a row cut short by a cut file is the file's fault
-        return source.damage() or _ragged(source, ragged)
+    uneven = _UNEVEN.search(text)
+    if uneven:  # a row cut short by a cut file is the file's fault
+        return source.damage() or _uneven(source, uneven)
     return (bad_utf8(source) if "UTF8" in text else None) or source.broken(error)
 
 
@@ -319,7 +319,7 @@ def _place(source: Source, row: int) -> str:
     return f"row {row}"
 
 
-def _ragged(source: Source, found: re.Match[str]) -> FileFormatError:
+def _uneven(source: Source, found: re.Match[str]) -> FileFormatError:
     row, expected, actual = (int(number) for number in found.groups()[:3])
     if "\n" in found[4]:
         suggestion = "close the quote that opens on that line"

@@ -128,7 +128,7 @@ def _read(
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
     from latentfit.labels.data.input import read_gold, read_labels
 
-    tell_control(control, files[0], console)
+    note_control(control, files[0], console)
     _check_alone(files)
     if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
         note_unused_cache(cache, console)
@@ -183,7 +183,7 @@ def _check_alone(files: tuple[str, ...]) -> None:
         )
 
 
-def tell_control(control: str | None, path: str | None, console: Terminal) -> None:
+def note_control(control: str | None, path: str | None, console: Terminal) -> None:
     """Only an export has controls to choose from."""
     if control is not None and (path is None or not _is_export(path)):
         what = "no data were named" if path is None else f"{called(path)} is not a Label Studio export (.json)"
@@ -397,7 +397,7 @@ def plan(
     chosen = chosen_columns(task=task, worker=worker, label=label) or None
     gold_rules = reading.of_other_file.rules(aliases=ALIASES)
     abstaining = abstain_labels(abstain)
-    tell_control(control, labels_file, console)
+    note_control(control, labels_file, console)
     with console.doing("reading"), clock.stage("data"):
         source, gold = read_label_file(labels_file, control, reading, chosen)
         available = None
@@ -457,12 +457,16 @@ def _simulate(data: Labels, answers: Any, results: Results, console: Terminal) -
     frame = simulate_plan(data, answers)
     results.table("simulation", frame.to_pydict(), main=True)
     means = mean_errors(frame)
-    shares = sorted({row["share"] for row in means})
+    proportions = sorted({row["share"] for row in means})
     rows = [
         [policy, *(f"{row['error']:.1%}" for row in means if row["policy"] == policy)]
         for policy in dict.fromkeys(row["policy"] for row in means)
     ]
-    console.table("error by proportion of the labels bought", ["policy", *(f"{share:.0%}" for share in shares)], rows)
+    console.table(
+        "error by proportion of the labels bought",
+        ["policy", *(f"{proportion:.0%}" for proportion in proportions)],
+        rows,
+    )
     if results.folder is not None and find_spec("matplotlib") is not None:
         with atomic_path(results.path("simulation.png")) as temporary:
             plot_simulation(frame).figure.savefig(temporary, format="png", dpi=120, bbox_inches="tight")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from latentfit.core.canvas import DOUBT, STRONG, check_drawable, new_axes, write_cells
+from latentfit.core.canvas import STRONG, UNSURE, check_drawable, new_axes, write_cells
 from latentfit.core.errors import DataError
 from latentfit.core.frames import as_frame, rows_of
 from latentfit.labels.diagnostics.structure import co_annotation
@@ -85,7 +85,7 @@ def plot_workers(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None) -
     shown = np.argsort(quality.accuracy, kind="stable")[:most]
     ax = new_axes(6, 1.2 + 0.22 * len(shown)) if ax is None else ax
     for place, m in enumerate(shown.tolist()):
-        colour = DOUBT if str(quality.flag[m]) else STRONG
+        colour = UNSURE if str(quality.flag[m]) else STRONG
         ax.plot([quality.low[m], quality.high[m]], [place, place], color=colour, linewidth=1.5)
         ax.plot(quality.accuracy[m], place, "o", color=colour, markersize=5)
     ax.set_yticks(range(len(shown)), [str(model.worker_names_[m]) for m in shown], fontsize=8)
@@ -170,7 +170,7 @@ def plot_co_labels(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None)
     ax = new_axes(1.8 + 0.16 * size, 1.5 + 0.16 * size) if ax is None else ax
     image = ax.imshow(np.where(np.eye(size, dtype=bool), np.nan, pairs.common), cmap="Blues", vmin=0)
     ax.figure.colorbar(image, ax=ax)
-    ax.scatter(*np.nonzero(~pairs.reached & ~np.eye(size, dtype=bool)), marker="s", color=DOUBT, alpha=0.5, s=12)
+    ax.scatter(*np.nonzero(~pairs.reached & ~np.eye(size, dtype=bool)), marker="s", color=UNSURE, alpha=0.5, s=12)
     names = [str(model.worker_names_[m]) for m in pairs.workers]
     ax.set_xticks(range(size), names, rotation=90, fontsize=6)
     ax.set_yticks(range(size), names, fontsize=6)

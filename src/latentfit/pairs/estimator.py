@@ -392,7 +392,7 @@ class PairMatrix(LatentModel):
             "symmetric": bool(self.symmetric_),
         }
         arrays = {name: np.ascontiguousarray(part) for name, part in arrays.items()}
-        return model_file.with_story(self, arrays, metadata)
+        return model_file.with_fit_history(self, arrays, metadata)
 
     def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
         column_items = items = model_file.name_array(model_file.read_names(metadata, "items"), "items")
@@ -411,7 +411,7 @@ class PairMatrix(LatentModel):
         off = max(abs(float(parts[name].sum()) - 1) for name in sizes)
         if off > model_file.ROUNDING or (np.abs(parts["signs"]) != 1).any():
             raise ValueError("marginals do not sum to one, or signs are not signs")
-        model_file.restore_story(self, arrays, metadata, list(range(len(column_items))))
+        model_file.restore_fit_history(self, arrays, metadata, list(range(len(column_items))))
         self.items_, self.column_items_ = items, column_items
         self.singular_values_, self.item_counts_ = arrays["singular_values"], arrays["item_counts"]
         if "dictionary" in arrays:

@@ -276,8 +276,8 @@ def _phase_one(
     deltas = [np.zeros(len(part)) for part in marginals]
     blocks: list[tuple[list[NDArray[np.intp]], list[Floats]]] = []
     removed = [0, 0]
-    meetings = _partners(binned)
-    for levels in meetings:
+    partner_levels = _partners(binned)
+    for levels in partner_levels:
         at = [np.flatnonzero(part.level == level) for part, level in zip(binned, levels, strict=True)]
         block = sp.csr_array(matrix[at[0]][:, at[1]]).astype(np.float64)
         heaviest = [level == part.n_levels - 1 for part, level in zip(binned, levels, strict=True)]
@@ -293,8 +293,10 @@ def _phase_one(
         blocks.append((at, [scale * vector for scale, vector in zip(scales, vectors, strict=True)]))  # 3(a)iii
     if blocks:
         _stitch(matrix, blocks, deltas, symmetric, sign)  # step 3(d)
-        longest = [max(meetings, key=lambda met: _segment(deltas[side], binned[side], met[side])) for side in (0, 1)]
-        met = [{levels[side] for levels in meetings} for side in (0, 1)]
+        longest = [
+            max(partner_levels, key=lambda met: _segment(deltas[side], binned[side], met[side])) for side in (0, 1)
+        ]
+        met = [{levels[side] for levels in partner_levels} for side in (0, 1)]
         for side in (0, 1):
             for level in np.flatnonzero(~binned[side].skipped).tolist():
                 if level not in met[side]:
@@ -397,11 +399,11 @@ def _stitch(
         together = together + matrix @ plus
         everything = everything + np.asarray(matrix.sum(axis=1)).reshape(-1)
     for number, (at, vectors) in enumerate(blocks):
-        shares = []
+        proportions = []
         for part in (vectors[1] > 0, vectors[1] <= 0):
             all_mass = float(everything[at[1][part]].sum())
-            shares.append(float(together[at[1][part]].sum()) / all_mass if all_mass > 0 else 0.0)
-        turn = 1.0 if number == longest or sign * shares[0] > sign * shares[1] else -1.0
+            proportions.append(float(together[at[1][part]].sum()) / all_mass if all_mass > 0 else 0.0)
+        turn = 1.0 if number == longest or sign * proportions[0] > sign * proportions[1] else -1.0
         for side in (0, 1):
             deltas[side][at[side]] = turn * vectors[side]
 

@@ -1,5 +1,5 @@
 """One self-contained page per result: what was found, and what the checks say.
 
-`page.py` says what a page is made of, `render.py` turns it into HTML, `charts.py` builds the pictures, and every door
-has a module that makes a `Page` of its fitted model (`doors.py` leads from the model to it).
+`page.py` says what a page is made of, `render.py` turns it into HTML, `charts.py` builds the charts. Every family has a
+module `page` that makes a `Page` of its fitted model; `assemble.py` finds it through the registry.
 """

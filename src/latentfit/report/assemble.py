@@ -166,7 +166,7 @@ def page_of(fitted: Any, context: Context) -> Page:
 # From a fitted model to its page: every family has a module with `page_of(fitted, context)`.
 
 
-def doors_page_of(fitted: Any, context: Context) -> Page:
+def page_of_model(fitted: Any, context: Context) -> Page:
     """The page of a fitted model; one without a page of its own gets the plain page."""
     kind = type(fitted).__name__
     # the labels command fits without scikit-learn: its result is not yet an estimator

@@ -57,9 +57,9 @@ def bars(
             row |= {"low": float(low[at]), "high": float(high[at])}
         rows.append(row)
     form = ".1%" if percent else ",.4~g"
-    told = [{"field": "y", "title": name or "name"}, {"field": "x", "title": value, "format": form}]
+    tooltip = [{"field": "y", "title": name or "name"}, {"field": "x", "title": value, "format": form}]
     if low is not None:
-        told += [{"field": "low", "title": "from", "format": form}, {"field": "high", "title": "to", "format": form}]
+        tooltip += [{"field": "low", "title": "from", "format": form}, {"field": "high", "title": "to", "format": form}]
     axis: Spec = {"format": "%", "tickCount": 6} if percent else {"tickCount": 6}
     y = {"field": "y", "type": "nominal", "sort": None, "title": name or None, "axis": {"labelLimit": 170}}
     layers: list[Spec] = [
@@ -83,7 +83,7 @@ def bars(
         "width": "container",
         "height": 22 * max(len(rows), 1),
         "usermeta": {"widest": 820},
-        "encoding": {"y": y, "tooltip": told},
+        "encoding": {"y": y, "tooltip": tooltip},
         "layer": layers,
     }
 
@@ -182,7 +182,7 @@ def lines(
     marked: float | None = None, height: int = 260,
 ) -> Spec:  # fmt: skip
     """Points joined: rows with `x`, `y` and, for several lines, `series`; `marked` puts a rule at one x."""
-    told: list[Spec] = [
+    tooltip: list[Spec] = [
         {"field": "x", "title": x},
         {"field": "y", "title": y, "format": ",.6~g"},
     ]
@@ -190,11 +190,11 @@ def lines(
     encoding: Spec = {
         "x": {"field": "x", "type": "quantitative", "title": x, "scale": {"zero": False, "nice": False}, "axis": axis},
         "y": {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}, "axis": {}},
-        "tooltip": told,
+        "tooltip": tooltip,
     }  # fmt: skip
     mark: Spec = {"type": "line", "point": {"size": 40}, "strokeWidth": 2}
     if series:
-        told.insert(0, {"field": "series", "title": series})
+        tooltip.insert(0, {"field": "series", "title": series})
         kinds = list(dict.fromkeys(str(row["series"]) for row in rows))
         encoding["color"] = colour("series", kinds, series)
     else:
@@ -248,9 +248,9 @@ def points(
 
     A `bare` picture is a map: without axes, square, and as far across as upward.
     """
-    told: list[Spec] = [{"field": "name", "title": name}] if name else []
+    tooltip: list[Spec] = [{"field": "name", "title": name}] if name else []
     if not bare:
-        told += [{"field": "x", "title": x, "format": ",.4~g"}, {"field": "y", "title": y, "format": ",.4~g"}]
+        tooltip += [{"field": "x", "title": x, "format": ",.4~g"}, {"field": "y", "title": y, "format": ",.4~g"}]
     room: Spec = {"padding": 24 if size else 8, **({"nice": False} if size else {})}
     upward: Spec = room | ({"type": "log"} if log_y else {"zero": False})
     ticks: Spec = {"grid": False, "tickCount": 8} | ({"tickMinStep": 1, "format": "d"} if whole_x else {})
@@ -265,16 +265,16 @@ def points(
         half = max(high - low for low, high in zip(least, most, strict=True)) / 2 or 1.0
         for way, low, high in zip("xy", least, most, strict=True):
             place[way]["scale"] |= {"domain": [(low + high) / 2 - half, (low + high) / 2 + half]}
-    encoding: Spec = {"tooltip": told}
+    encoding: Spec = {"tooltip": tooltip}
     mark: Spec = {"type": "circle", "size": 60, "opacity": 0.75}
     if kinds:
-        told.append({"field": "kind", "title": kind})
+        tooltip.append({"field": "kind", "title": kind})
         encoding["color"] = colour("kind", kinds, kind)
         encoding["color"]["scale"] = {"domain": list(kinds), "range": list(hues[: len(kinds)])}
     else:
         mark["color"] = HUE
     if size:
-        told.append({"field": "size", "title": size, "format": ",.4~g"})
+        tooltip.append({"field": "size", "title": size, "format": ",.4~g"})
         encoding["size"] = {"field": "size", "type": "quantitative", "legend": None, "scale": {"range": [12, 700]}}
         mark["opacity"] = 0.4
     layers: list[Spec] = [{"mark": mark, "encoding": encoding | place}]
@@ -321,27 +321,29 @@ def listed(columns: int) -> int:
     return min(MOST_ROWS, MOST_CELLS // max(columns, 1))
 
 
-def drawn_bars(shares: Floats) -> NDArray[np.intp]:
+def drawn_bars(proportions: Floats) -> NDArray[np.intp]:
     """Which rows of shares (n, K) are drawn: all, or as many as fit, evenly taken in order of their largest part."""
-    most = min(MOST_BARS, MOST_PIECES // max(shares.shape[1], 1))
-    order = people_order(shares, None)
+    most = min(MOST_BARS, MOST_PIECES // max(proportions.shape[1], 1))
+    order = people_order(proportions, None)
     if len(order) <= most:
         return np.arange(len(order))
     return np.sort(order[np.arange(most) * len(order) // most])
 
 
-def stacked(shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: str, part: str, value: str) -> Spec:
+def stacked(
+    proportions: Floats, names: Sequence[str], parts: Sequence[str], *, bar: str, part: str, value: str
+) -> Spec:
     """Shares (n, K) of bars as `names` call them; `drawn_bars` says which of more to give.
 
     Orders are made here and the page only chooses: by the largest part, by name, as they came.
     """
-    by_part, by_name = np.empty(len(shares), int), np.empty(len(shares), int)
-    by_part[people_order(shares, None)] = np.arange(len(shares))
-    by_name[sorted(range(len(shares)), key=lambda at: (str(names[at]), at))] = np.arange(len(shares))
+    by_part, by_name = np.empty(len(proportions), int), np.empty(len(proportions), int)
+    by_part[people_order(proportions, None)] = np.arange(len(proportions))
+    by_name[sorted(range(len(proportions)), key=lambda at: (str(names[at]), at))] = np.arange(len(proportions))
     rows = [
         {"who": str(names[at]), "a": int(by_part[at]), "b": int(by_name[at]), "c": at,
-         "q": [round(float(share), 4) for share in shares[at]]}
-        for at in range(len(shares))
+         "q": [round(float(proportion), 4) for proportion in proportions[at]]}
+        for at in range(len(proportions))
     ]  # fmt: skip
     orders = [f"by {part}", "by name", "as given"]
     kinds = [{"k": k + 1, "part": str(one)} for k, one in enumerate(parts)]
@@ -349,11 +351,11 @@ def stacked(shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: 
     if named:
         x: Spec = {"field": "who", "type": "nominal", "sort": {"field": "at", "op": "min"}, "title": bar,
                    "axis": {"labelAngle": -90, "labelLimit": 90}, "scale": {"paddingInner": 0.06}}  # fmt: skip
-        beside: Spec = {}
+        end: Spec = {}
     else:
         scale = {"domain": [0, len(rows)], "nice": False}
         x = {"field": "at", "type": "quantitative", "title": bar, "axis": None, "scale": scale}
-        beside = {"x2": {"field": "until"}}
+        end = {"x2": {"field": "until"}}
     paint = colour("part", [str(one) for one in parts], part)
     longest = min(max(len(str(one)) for one in parts), 22)
     across = max(36 // (longest + 4), 1)  # letters of a narrow screen
@@ -376,7 +378,7 @@ def stacked(shares: Floats, names: Sequence[str], parts: Sequence[str], *, bar: 
         "mark": {"type": "bar"} if named else {"type": "rect", "strokeWidth": 0.5, "aria": False},
         "encoding": {
             "x": x,
-            **beside,
+            **end,
             "y": {"field": "from", "type": "quantitative", "title": value, "scale": {"domain": [0, 1]},
                   "axis": {"format": "%", "tickCount": 5}},
             "y2": {"field": "to"},

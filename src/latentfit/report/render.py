@@ -263,7 +263,7 @@ def _is_number(value: Any) -> bool:
 
 @cache
 def _script(name: str) -> str:
-    """A vendored script without the line that sends a browser's tools to a map that is not there."""
+    """A vendored script without the line that sends a browser's tools to a map that does not exist."""
     text = (_HERE / "vendor" / name).read_text(encoding="utf-8")
     return re.sub(r"\n//# sourceMappingURL=\S+\s*$", "\n", text)
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from latentfit.core.em import em, squarem
 from latentfit.core.kernels import Floats
-from latentfit.core.kernels.topics import WordLists, topic_pass, topic_shares, topic_sums
+from latentfit.core.kernels.topics import WordLists, topic_pass, topic_proportions, topic_sums
 from latentfit.engine.memory import resolve_jobs
 from latentfit.topics.data.documents import Documents
 
@@ -147,7 +147,7 @@ def proportions_of(documents: Documents, topics: Floats, a: Floats, n_jobs: int 
     """Proportions (D, K) and log-likelihoods (D,) of documents under topics (M, K): the one maximum, from even ones."""
     threads, even = resolve_jobs(n_jobs), np.full((documents.n_documents, len(a)), 1 / len(a))
     lists = documents.lists
-    proportions = topic_shares(lists, topics, a, even, most=MOST_STEPS, settled=SETTLED, threads=threads)
+    proportions = topic_proportions(lists, topics, a, even, most=MOST_STEPS, settled=SETTLED, threads=threads)
     return proportions, topic_sums(lists, topics, proportions, words=False, threads=threads).log_likelihood
 
 
@@ -288,7 +288,7 @@ def begin(steps: TopicSteps, topics: Floats) -> TopicParams:
     even = np.full((steps.lists.n_documents, n_topics), 1 / n_topics)
     b = steps.prior.b
     topics = np.ascontiguousarray((1 - LIFTED) * topics + LIFTED * (b / b.sum())[:, None])
-    proportions = topic_shares(
+    proportions = topic_proportions(
         steps.lists, topics, steps.prior.a, even, most=FIRST_STEPS, settled=0.0, threads=steps.threads
     )
     return TopicParams(topics, proportions)

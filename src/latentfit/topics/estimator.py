@@ -41,8 +41,8 @@ from latentfit.topics.em import (
 from latentfit.topics.init import (
     best_em_run,
     first_topics,
-    polished_by_pairs,
     random_topics,
+    refined_by_pairs,
     topics_by_triples,
     word_spectrum,
 )
@@ -260,7 +260,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         if self.init != "random":
             spectrum = word_spectrum(WordPairs.of(documents), number - 1, tol=1e-6)
             first = first_topics(spectrum, number)
-            starts["spectral"] = polished_by_pairs(documents, first, resolve_jobs(self.n_jobs))
+            starts["spectral"] = refined_by_pairs(documents, first, resolve_jobs(self.n_jobs))
             third = topics_by_triples(documents.matrix, spectrum) if number == 2 and self.init == "auto" else None
             if third is not None:
                 starts["third moment"] = third
@@ -296,7 +296,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         self._publish(topics, weights[order] / weights.sum(), prior.a[order])
         self.words_, self.documents_, self.word_counts_ = documents.words, documents.names, documents.totals
         self._documents = documents
-        self.proportions_ = self._shares(documents)
+        self.proportions_ = self._proportions(documents)
         self._keep_fit(refined)
         self.selection_ = None
         if self._chosen is not None:
@@ -381,7 +381,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             The five arrays that pyLDAvis takes, by name.
         """
         documents = self._given(X, "draw")
-        return pyldavis_arrays(documents, self.topics_, self._shares(documents))
+        return pyldavis_arrays(documents, self.topics_, self._proportions(documents))
 
     def _given(self, X: Any, use: str) -> Documents:
         """X, or the documents of the fit."""
@@ -417,7 +417,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             Rows sum to one.
         """
         check_is_fitted(self)
-        return self._shares(self._read(X, reset=False))
+        return self._proportions(self._read(X, reset=False))
 
     def score_samples(self, X: Any) -> Floats:
         """Log-likelihood of half of every document's tokens given the other half (document completion).
@@ -457,7 +457,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         """
         return float(self.score_samples(X).mean())
 
-    def _shares(self, documents: Documents) -> Floats:
+    def _proportions(self, documents: Documents) -> Floats:
         """Proportions of documents; one without a known word gets the weights."""
         topics = np.ascontiguousarray(self.topics_.T)
         with one_blas_thread():
@@ -528,7 +528,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     def _state(self) -> tuple[model_file.Arrays, dict[str, Any]]:
         arrays = {name: getattr(self, f"{name}_") for name in ("topics", "weights", "word_counts", "pseudo_shares")}
         metadata = {"words": model_file.plain_names(self.words_.tolist()), "pseudo_words": self.pseudo_words_}
-        return model_file.with_story(self, arrays, metadata)
+        return model_file.with_fit_history(self, arrays, metadata)
 
     def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
         words, K = model_file.read_names(metadata, "words"), len(arrays["weights"])
@@ -541,7 +541,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
             raise ValueError("topics or weights do not sum to one")
         if type(metadata["pseudo_words"]) is not float or not metadata["pseudo_words"] >= 0:
             raise ValueError("pseudo_words is no number of zero or more")
-        model_file.restore_story(self, arrays, metadata, words if metadata["feature_names_in"] is not None else [])
+        model_file.restore_fit_history(
+            self, arrays, metadata, words if metadata["feature_names_in"] is not None else []
+        )
         if self.n_features_in_ != len(words):
             raise ValueError(f"n_features_in is {self.n_features_in_} for {len(words)} words")
         self.words_, self.word_counts_ = model_file.name_array(words, "words"), arrays["word_counts"]

@@ -159,9 +159,9 @@ def first_topics(spectrum: ScaledSVD, n_topics: int) -> Floats:
     points = spectrum.embedding()[0][:, : n_topics - 1] * np.sqrt(np.maximum(spectrum.values[: n_topics - 1], 0.0))
     lifted = np.column_stack([np.ones(len(points)), points])
     centres = weighted_centres(points, marginal, CENTRES * n_topics) if n_topics > 1 else points[:1]
-    corners = np.column_stack([np.ones(len(centres)), centres])
-    chosen = successive_projection(corners.T, n_topics)
-    inside = lifted @ np.linalg.pinv(corners[chosen])  # P(topic | word) where the anchors are pure
+    lifted_centres = np.column_stack([np.ones(len(centres)), centres])
+    chosen = successive_projection(lifted_centres.T, n_topics)
+    inside = lifted @ np.linalg.pinv(lifted_centres[chosen])  # P(topic | word) where the anchors are pure
     joint = np.maximum(inside, 0.0) * marginal[:, None]
     sums = joint.sum(axis=0)
     topics = np.tile(marginal[:, None], (1, n_topics))  # fewer anchors than topics: the marginal fills the places
@@ -200,7 +200,7 @@ def random_topics(documents: Documents, n_topics: int, seed: int) -> Floats:
     return np.ascontiguousarray(topics / topics.sum(axis=0))
 
 
-def polished_by_pairs(documents: Documents, topics: Floats, threads: int = 1) -> Floats:
+def refined_by_pairs(documents: Documents, topics: Floats, threads: int = 1) -> Floats:
     """Initial topics after a few EM iterations on word pairs, where documents are so short that pairs are cheap.
 
     Short documents hold most of what they tell in their pairs; long ones have more pairs than cells, and the passes

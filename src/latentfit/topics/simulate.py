@@ -29,7 +29,7 @@ class TopicDocuments:
         How often each word occurs in each document.
     topics : ndarray of shape (n_topics, n_words)
         Probabilities of the words given the topic.
-    shares : ndarray of shape (n_documents, n_topics)
+    proportions : ndarray of shape (n_documents, n_topics)
         Proportions of the topics in each document.
 
     Examples
@@ -42,7 +42,7 @@ class TopicDocuments:
 
     counts: sp.csr_array  # (D, M) int64
     topics: Floats  # (K, M)
-    shares: Floats  # (D, K)
+    proportions: Floats  # (D, K)
 
 
 def topic_documents(
@@ -102,11 +102,11 @@ def topic_documents(
     topics = draw_topics(n_topics, spread * n_words * base / base.sum(), rng)
     even = np.full(n_topics, 1 / n_topics) if weights is None else np.asarray(weights, np.float64)
     if one_topic:
-        shares = np.eye(n_topics)[rng.choice(n_topics, n_documents, p=even / even.sum())]
+        proportions = np.eye(n_topics)[rng.choice(n_topics, n_documents, p=even / even.sum())]
     else:
-        shares = rng.dirichlet(alpha * n_topics * even / even.sum(), n_documents)
+        proportions = rng.dirichlet(alpha * n_topics * even / even.sum(), n_documents)
     lengths = np.maximum(rng.poisson(length, n_documents), 2)
-    return TopicDocuments(draw_documents(topics, shares, lengths, rng), topics, shares)
+    return TopicDocuments(draw_documents(topics, proportions, lengths, rng), topics, proportions)
 
 
 def draw_topics(n_topics: int, concentration: Floats, rng: np.random.Generator) -> Floats:
@@ -119,19 +119,19 @@ def draw_topics(n_topics: int, concentration: Floats, rng: np.random.Generator) 
 
 
 def draw_documents(
-    topics: Floats, shares: Floats, lengths: NDArray[np.int64], rng: np.random.Generator
+    topics: Floats, proportions: Floats, lengths: NDArray[np.int64], rng: np.random.Generator
 ) -> sp.csr_array:
     """Counts (D, M): every token draws its topic by the document's proportions, then its word by the topic."""
     n_topics, n_words = topics.shape
-    document = np.repeat(np.arange(len(shares)), lengths)
-    edges = np.cumsum(shares, axis=1)
+    document = np.repeat(np.arange(len(proportions)), lengths)
+    edges = np.cumsum(proportions, axis=1)
     topic = np.minimum((rng.random(len(document))[:, None] > edges[document]).sum(axis=1), n_topics - 1)
     word = np.empty(len(document), np.int64)
     for k in range(n_topics):
         mine = topic == k
         word[mine] = np.minimum(np.searchsorted(np.cumsum(topics[k]), rng.random(int(mine.sum()))), n_words - 1)
     ones = np.ones(len(document), np.int64)
-    counts = sp.csr_array(sp.coo_array((ones, (document, word)), shape=(len(shares), n_words)))
+    counts = sp.csr_array(sp.coo_array((ones, (document, word)), shape=(len(proportions), n_words)))
     counts.sum_duplicates()
     counts.sort_indices()
     return counts

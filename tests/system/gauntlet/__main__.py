@@ -54,9 +54,9 @@ def main() -> None:
     )
     for family in families:
         for independent in (False, True):
-            shares = [share_of(totals, family, independent, sound) for sound in (True, False)]
-            if any(shares):
-                print(f"| {family} | {author(independent)} | {shares[0] or '–'} | {shares[1] or '–'} |")
+            proportions = [share_of(totals, family, independent, sound) for sound in (True, False)]
+            if any(proportions):
+                print(f"| {family} | {author(independent)} | {proportions[0] or '–'} | {proportions[1] or '–'} |")
 
 
 def author(independent: bool) -> str:

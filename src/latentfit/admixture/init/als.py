@@ -61,7 +61,7 @@ class Subspace(NamedTuple):
 class AlternatingFit:
     """Result of the alternation."""
 
-    shares: Floats  # (person, K)
+    proportions: Floats  # (person, K)
     frequencies: Floats  # (SNP, K)
     squares: list[float]  # squared error after every step, the initial one first
     converged: bool

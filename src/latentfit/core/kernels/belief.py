@@ -52,7 +52,7 @@ def _arguments(edges: Edges, prior: Floats, affinity: Floats) -> tuple[list[Any]
 
 
 def belief_sweeps(
-    edges: Edges, prior: Floats, affinity: Floats, messages: Floats, beliefs: Floats,
+    edges: Edges, prior: Floats, affinity: Floats, messages: Floats, posterior: Floats,
     *, sweeps: int, tol: float = 0.0, damping: float = 0.0, threads: int = 1,
 ) -> tuple[float, int]:  # fmt: skip
     """Pass messages at most `sweeps` times, until beliefs change by less than `tol` a node; last change, and sweeps.
@@ -61,24 +61,30 @@ def belief_sweeps(
     """
     head, kept, _ = _arguments(edges, prior, affinity)
     _check(messages, np.float64, (edges.n_messages, len(prior)), "messages")
-    _check(beliefs, np.float64, (edges.n_nodes, len(prior)), "beliefs")
+    _check(posterior, np.float64, (edges.n_nodes, len(prior)), "beliefs")
     change, done = ctypes.c_double(), ctypes.c_int()
     tail = [ctypes.c_int(sweeps), ctypes.c_double(tol), ctypes.c_double(damping), ctypes.c_int(max(threads, 1))]
-    result = [_pointer(messages), _pointer(beliefs), ctypes.byref(change), ctypes.byref(done)]
+    result = [_pointer(messages), _pointer(posterior), ctypes.byref(change), ctypes.byref(done)]
     _run("belief_sweeps", [*head, *tail, *result])
     del kept
     return change.value, done.value
 
 
 def belief_sums(
-    edges: Edges, prior: Floats, affinity: Floats, messages: Floats, beliefs: Floats, *, threads: int = 1
+    edges: Edges, prior: Floats, affinity: Floats, messages: Floats, posterior: Floats, *, threads: int = 1
 ) -> tuple[float, Floats]:
     """Bethe's log Z (nats), and the expected weight (K, K) of edges between blocks, each edge from both of its ends."""
     head, kept, scale = _arguments(edges, prior, affinity)
     _check(messages, np.float64, (edges.n_messages, len(prior)), "messages")
-    _check(beliefs, np.float64, (edges.n_nodes, len(prior)), "beliefs")
+    _check(posterior, np.float64, (edges.n_nodes, len(prior)), "beliefs")
     energy, pairs = ctypes.c_double(), np.zeros_like(affinity)
-    tail = [ctypes.c_int(max(threads, 1)), _pointer(messages), _pointer(beliefs), ctypes.byref(energy), _pointer(pairs)]
+    tail = [
+        ctypes.c_int(max(threads, 1)),
+        _pointer(messages),
+        _pointer(posterior),
+        ctypes.byref(energy),
+        _pointer(pairs),
+    ]
     _run("belief_bethe", [*head, *tail])
     del kept
     weight = edges.n_messages if edges.weights is None else float(edges.weights.sum())

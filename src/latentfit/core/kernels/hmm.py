@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats, _check, _library, _padded, _pointer, _run
 
-GAP = -1
+MISSING = -1
 """Code of a missing observation."""
 MOST_STATES = 256
 """Most states the kernels hold."""
@@ -43,8 +43,8 @@ class Chains:
         lengths = np.diff(offsets)
         if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(codes) or (lengths < 0).any():
             raise ValueError("offsets must rise from 0 to the number of codes")
-        if len(codes) and (int(codes.max()) >= n_symbols or int(codes.min()) < GAP):
-            raise ValueError(f"codes must lie between {GAP} and {n_symbols - 1}")
+        if len(codes) and (int(codes.max()) >= n_symbols or int(codes.min()) < MISSING):
+            raise ValueError(f"codes must lie between {MISSING} and {n_symbols - 1}")
         self.codes, self.offsets, self.n_symbols = codes, offsets, n_symbols
         self.longest = int(lengths.max(initial=0))
 

@@ -52,7 +52,7 @@ def _head(lists: WordLists) -> list[Any]:
     return [_pointer(lists.offsets), _pointer(lists.words), _pointer(lists.counts), size]
 
 
-def topic_shares(
+def topic_proportions(
     lists: WordLists, topics: Floats, prior: Floats, start: Floats, *, most: int, settled: float, threads: int = 1
 ) -> Floats:
     """Shares (D, K) after up to `most` EM steps from `start` with topics (M, K) held; a document stops at `settled`.
@@ -60,14 +60,16 @@ def topic_shares(
     The largest change of a share in a step is what must fall below `settled`. `prior` (K,) are pseudo-counts.
     """
     width, n_topics = _shapes(lists, topics, start)
-    shares = _own(start, width)
-    _documents(lists, _padded(topics, width), shares, prior, most, settled, threads)
-    return np.ascontiguousarray(shares[:, :n_topics])
+    proportions = _own(start, width)
+    _documents(lists, _padded(topics, width), proportions, prior, most, settled, threads)
+    return np.ascontiguousarray(proportions[:, :n_topics])
 
 
-def topic_sums(lists: WordLists, topics: Floats, shares: Floats, *, words: bool = True, threads: int = 1) -> TopicSums:
+def topic_sums(
+    lists: WordLists, topics: Floats, proportions: Floats, *, words: bool = True, threads: int = 1
+) -> TopicSums:
     """Log-likelihoods and expected counts at shares (D, K) and topics (M, K); ``words=False`` leaves theirs out."""
-    return topic_pass(lists, topics, None, shares, most=0, words=words, threads=threads)[1]
+    return topic_pass(lists, topics, None, proportions, most=0, words=words, threads=threads)[1]
 
 
 def topic_pass(
@@ -80,42 +82,42 @@ def topic_pass(
     words: bool = True,
     threads: int = 1,
 ) -> tuple[Floats, TopicSums]:
-    """Shares (D, K) after `most` EM steps, as `topic_shares`, and the sums at them."""
+    """Shares (D, K) after `most` EM steps, as `topic_proportions`, and the sums at them."""
     width, n_topics = _shapes(lists, topics, start)
-    wide, shares = _padded(topics, width), _own(start, width)
+    wide, proportions = _padded(topics, width), _own(start, width)
     ratios, expected = np.empty(len(lists.words)), np.empty((lists.n_documents, width))
     log_likelihood = np.empty(lists.n_documents)
-    _documents(lists, wide, shares, prior, most, 0.0, threads, (ratios, expected, log_likelihood))
+    _documents(lists, wide, proportions, prior, most, 0.0, threads, (ratios, expected, log_likelihood))
     by_word = np.zeros((lists.n_words if words else 0, width))
     if words:
         _check(lists.word_offsets, np.int64, (None,), "word_offsets")
         _check(lists.documents, np.int32, lists.words.shape, "documents")
         _check(lists.cells, np.int64, lists.words.shape, "cells")
         head = [_pointer(lists.word_offsets), _pointer(lists.documents), _pointer(lists.cells)]
-        held = [_pointer(ratios), _pointer(shares), ctypes.c_int64(lists.n_documents), _pointer(wide)]
+        held = [_pointer(ratios), _pointer(proportions), ctypes.c_int64(lists.n_documents), _pointer(wide)]
         tail = [ctypes.c_int(width), ctypes.c_int(max(threads, 1)), _pointer(by_word)]
         _run("topic_words", [*head, ctypes.c_int64(lists.n_words), *held, *tail])
-    found = np.ascontiguousarray(shares[:, :n_topics])
+    found = np.ascontiguousarray(proportions[:, :n_topics])
     return found, TopicSums(log_likelihood, np.ascontiguousarray(expected[:, :n_topics]), by_word[:, :n_topics])
 
 
-def _shapes(lists: WordLists, topics: Floats, shares: Floats) -> tuple[int, int]:
+def _shapes(lists: WordLists, topics: Floats, proportions: Floats) -> tuple[int, int]:
     n_topics = topics.shape[1]
     _check(topics, np.float64, (lists.n_words, n_topics), "topics")
-    _check(shares, np.float64, (lists.n_documents, n_topics), "shares")
+    _check(proportions, np.float64, (lists.n_documents, n_topics), "shares")
     return _width(n_topics), n_topics
 
 
 def _own(start: Floats, width: int) -> Floats:
     """Shares in rows of `width` that a kernel may write to."""
-    shares = _padded(start, width)
-    return shares.copy() if shares is start else shares
+    proportions = _padded(start, width)
+    return proportions.copy() if proportions is start else proportions
 
 
 def _documents(
     lists: WordLists,
     wide: Floats,
-    shares: Floats,
+    proportions: Floats,
     prior: Floats | None,
     most: int,
     settled: float,
@@ -127,4 +129,4 @@ def _documents(
     _check(padded, np.float64, (width,), "prior")
     model = [_pointer(wide), ctypes.c_int64(lists.n_words), _pointer(padded), ctypes.c_double(float(padded.sum()))]
     how = [ctypes.c_int(width), ctypes.c_int(most), ctypes.c_double(settled), ctypes.c_int(max(threads, 1))]
-    _run("topic_documents", [*_head(lists), *model, *how, _pointer(shares), *map(_pointer, out)])
+    _run("topic_documents", [*_head(lists), *model, *how, _pointer(proportions), *map(_pointer, out)])

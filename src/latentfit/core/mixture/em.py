@@ -1,4 +1,4 @@
-"""E- and M-step of the table family: class weights plus conditional tables, dense or ragged rows alike.
+"""E- and M-step of the table family: class weights plus conditional tables, dense or CSR rows alike.
 
 The objective is the log-likelihood plus a Dirichlet prior given as pseudo-counts of the same shape as the
 statistics: ``Σ prior_table · log table + Σ prior_weights · log weights``. Zero pseudo-counts are plain

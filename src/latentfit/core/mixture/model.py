@@ -30,8 +30,8 @@ from latentfit.core.model_file import (
     describe_column,
     read_columns,
     read_mixture,
-    restore_story,
-    with_story,
+    restore_fit_history,
+    with_fit_history,
 )
 from latentfit.core.sampling import row_contents, scramble
 from latentfit.core.table.input import LearnColumn
@@ -320,7 +320,7 @@ def table_state(model: TableModel) -> tuple[Arrays, dict[str, Any]]:
         "marginals": model._marginals,
     }
     columns = [describe_column(column) for column in model._columns]
-    return with_story(model, arrays, {"columns": columns, "weight_scale": list(astuple(model._scale))})
+    return with_fit_history(model, arrays, {"columns": columns, "weight_scale": list(astuple(model._scale))})
 
 
 def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -329,7 +329,7 @@ def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -
     mixture = read_mixture(arrays, columns)
     n_cells, n_classes = mixture.table.shape
     check_numbers(arrays, {"totals": (n_classes,), "table_sums": (n_cells, n_classes), "marginals": (n_cells,)})
-    restore_story(model, arrays, metadata, [column.name for column in columns])
+    restore_fit_history(model, arrays, metadata, [column.name for column in columns])
     model._marginals = arrays["marginals"]
     model._sums = Sums(model.log_likelihood_, arrays["totals"], arrays["table_sums"])
     model._scale = _read_scale(metadata, float(arrays["totals"].sum()))

@@ -23,7 +23,7 @@ from latentfit.core.table.weights import NO_WEIGHT, WeightType, check_weights, e
 
 MAX_RAW = 65_534
 """Words a column may show before it is an id, or a measurement too fine to be cut into intervals."""
-GAP = 65_535
+MISSING = 65_535
 """Raw code of a missing cell; 255 in records of one byte per cell."""
 
 
@@ -48,7 +48,7 @@ class GrowingColumn:
         while self.size > len(self.counts):
             self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
         np.add.at(self.counts, distinct, seen)
-        return codes.astype(np.uint16)  # -1 becomes `GAP`
+        return codes.astype(np.uint16)  # -1 becomes `MISSING`
 
     def weigh(self, codes: NDArray[np.uint16], weight: Floats) -> None:
         """The weights of a batch's rows added to those of their categories, one after the other: the bits of memory."""

@@ -28,11 +28,11 @@ from latentfit.core.names import (
     interval_names,
     match,
     missing_of,
-    tell_alike,
-    tell_row_names,
     to_arrow,
+    warn_row_names,
+    warn_similar_names,
 )
-from latentfit.core.numbers import is_gap_word, worth_of
+from latentfit.core.numbers import is_missing_word, worth_of
 from latentfit.core.table.table import Codes, Column, Table, group_rows, with_weights
 from latentfit.core.table.weights import WeightType, check_weight, scale_of
 
@@ -239,7 +239,7 @@ def _learn_bins(
         most = f"{MAX_CATEGORIES:,}"
         raise DataError(f"bins={bins} cuts column {name!r} into more than {most} intervals; give 2 to {most}")
     if rows.max() == 1 and (np.diff(values) == 1).all():  # cut, nothing of it would show later (`warn_unusual_columns`)
-        tell_row_names("column", name, f"holds every number from {values[0]:g} to {values[-1]:g} once", stacklevel=7)
+        warn_row_names("column", name, f"holds every number from {values[0]:g} to {values[-1]:g} once", stacklevel=7)
     edges = np.unique(_quantiles(values, rows, np.arange(1, bins) / bins))
     edges = edges[edges > values.min()]  # below the least value there is nothing to count
     edges = edges if len(edges) else values[1:2]  # nearly all rows have the least value: it, and all above
@@ -336,7 +336,7 @@ def _cut(values: Floats, codes: NDArray[np.int32], edges: Floats) -> NDArray[np.
 def warn_unusual_columns(columns: Sequence[Column], n_rows: int) -> None:
     """Warn of what is read as it stands and seldom meant: words for missing values, and names of rows."""
     text_columns = [one for one in columns if one.categories.dtype.kind == "O" and one.edges is None]
-    markers = [(one.name, value) for one in text_columns for value in one.categories if is_gap_word(value)]
+    markers = [(one.name, value) for one in text_columns for value in one.categories if is_missing_word(value)]
     if markers:
         warnings.warn(
             f"column {markers[0][0]!r} holds the word {markers[0][1]!r}, which counts as a category; where nothing "
@@ -344,10 +344,10 @@ def warn_unusual_columns(columns: Sequence[Column], n_rows: int) -> None:
             DataWarning,
             stacklevel=6,
         )
-    tell_alike({f"column {one.name!r} holds": one.categories for one in text_columns})
+    warn_similar_names({f"column {one.name!r} holds": one.categories for one in text_columns})
     names = [one.name for one in columns if one.size == n_rows >= MIN_NAMES and one.edges is None]
     if names:
-        tell_row_names("column", names[0], "has another value in every row", stacklevel=7)
+        warn_row_names("column", names[0], "has another value in every row", stacklevel=7)
 
 
 def warn_empty_columns(names: list[str | int]) -> None:

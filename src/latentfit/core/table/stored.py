@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import BLOCK_ROWS, PART_ROWS, DenseCodes, Floats
 from latentfit.core.names import to_arrow, typed_names
-from latentfit.core.table.coding import GAP, GrowingColumn, read_raw, read_weights, write_raw
+from latentfit.core.table.coding import MISSING, GrowingColumn, read_raw, read_weights, write_raw
 from latentfit.core.table.input import LearnColumn, columns_of, warn_empty_columns, warn_unusual_columns
 from latentfit.core.table.table import (
     Codes,
@@ -55,7 +55,7 @@ class StoredTable:
     names: tuple[str | int, ...]  # of all columns, also those without a value, which were set aside
     handle: FileHandle | None = None
     weighted: bool = False
-    absent: int = 0  # rows without weight, which are not there
+    absent: int = 0  # rows without weight, which were left out
     scale: WeightScale | None = None  # of sampling weights; None: weights count rows
 
     unique_index = None
@@ -333,7 +333,7 @@ def _cell_counts(raw: GrowingColumn, codes: NDArray[np.int32], column: Column) -
 def _lookup(codes: NDArray[np.int32], dtype: Any) -> dict[Any, Codes]:
     """Raw code → code, missing values included, for records of one byte per cell and of two."""
     missing = np.iinfo(dtype).max
-    wide = np.full(GAP + 1, missing, dtype)
+    wide = np.full(MISSING + 1, missing, dtype)
     wide[: len(codes)] = np.where(codes < 0, missing, codes)
     narrow = wide[:256].copy()
     narrow[255] = missing

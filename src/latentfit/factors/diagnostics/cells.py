@@ -50,18 +50,18 @@ class ObservedCounts:
     on: Floats
     apart: Floats
     together: Floats
-    share: Floats
+    proportion: Floats
     of_pairs: Floats
 
     @property
     def rows_on(self) -> Floats:
         """Expected rows (d,) that show a switch on: each counts by the fraction of the switch that it shows."""
-        return np.asarray((self.share * self.on).sum(axis=1))
+        return np.asarray((self.proportion * self.on).sum(axis=1))
 
     @property
     def rows_off(self) -> Floats:
         """The same of a switch that is off."""
-        return np.asarray((self.share * (np.diag(self.together) - self.on)).sum(axis=1))
+        return np.asarray((self.proportion * (np.diag(self.together) - self.on)).sum(axis=1))
 
 
 def count_observed(values: Floats, params: SwitchParams) -> ObservedCounts:
@@ -73,10 +73,10 @@ def count_observed(values: Floats, params: SwitchParams) -> ObservedCounts:
     inverse = np.linalg.inv(both + room * np.eye(params.d))
     apart = 1 / np.maximum(np.diagonal(inverse, axis1=1, axis2=2).T, 1e-300)
     squares = params.W**2
-    share = squares / np.maximum(squares.sum(axis=1, keepdims=True), 1e-300)
-    seen = (observed @ share.T >= SEEN).astype(np.float64)
+    proportion = squares / np.maximum(squares.sum(axis=1, keepdims=True), 1e-300)
+    seen = (observed @ proportion.T >= SEEN).astype(np.float64)
     missing, together = float(1 - observed.mean()), observed.T @ observed
-    return ObservedCounts(len(values), missing, np.asarray(on), np.asarray(apart), together, share, seen.T @ seen)
+    return ObservedCounts(len(values), missing, np.asarray(on), np.asarray(apart), together, proportion, seen.T @ seen)
 
 
 def examine_cells(examiner: Examiner, counts: ObservedCounts, names: Sequence[str | int]) -> None:

@@ -17,9 +17,9 @@ from latentfit.core.model_file import (
     ModelFile,
     plain_names,
     read_names,
-    restore_story,
+    restore_fit_history,
     typed,
-    with_story,
+    with_fit_history,
 )
 from latentfit.core.tensor.whitened import Spectrum
 from latentfit.factors.em.steps import MOST_SWITCHES, SwitchParams, SwitchSolverState, SwitchStatistics
@@ -43,7 +43,7 @@ def switch_state(model: BinaryFactors) -> tuple[Arrays, dict[str, Any]]:
         "sigma2": float(model._params.sigma2),
         "noise": float(model.noise_),
     }
-    return with_story(model, arrays, metadata)
+    return with_fit_history(model, arrays, metadata)
 
 
 def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ def restore_switches(model: BinaryFactors, arrays: Arrays, metadata: dict[str, A
         raise ValueError(f"log_prior has shape {log_prior.shape} for {len(W)} switches")
     if abs(float(np.exp(np.minimum(log_prior, 1.0)).sum()) - 1) > ROUNDING:
         raise ValueError("log_prior holds probabilities that do not sum to one")
-    restore_story(model, arrays, metadata, names)
+    restore_fit_history(model, arrays, metadata, names)
     if len(used) != len(names) or not all(type(at) is int and 0 <= at < model.n_features_in_ for at in used):
         raise ValueError("kept names a feature that does not exist")
     if used != sorted(set(used)):

@@ -115,13 +115,13 @@ class FittedChain:
         return sum(score >= best - SEARCH.same_end for score in self.scores.values())
 
 
-def cut(data: Sequences, seed: int, share: float = SEARCH.left_out) -> Split:
+def cut(data: Sequences, seed: int, proportion: float = SEARCH.left_out) -> Split:
     """Leave a proportion of the steps out, in whole pieces; which ones, their content decides."""
     begins, ends = pieces_of(data)
     order = np.argsort(_hashes(data, begins, ends, seed), kind="stable")
     sizes = (ends - begins)[order]
     out = np.zeros(len(begins), bool)
-    out[order[np.cumsum(sizes) - sizes / 2 < share * sizes.sum()]] = True
+    out[order[np.cumsum(sizes) - sizes / 2 < proportion * sizes.sum()]] = True
     if out.all() or not out.any():  # a single piece is all there is
         return Split(data, data)
     return Split(*(data.slices(begins[keep], ends[keep]) for keep in (~out, out)))

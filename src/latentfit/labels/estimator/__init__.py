@@ -34,8 +34,8 @@ from latentfit.core.model_file import (
     typed,
 )
 from latentfit.core.multistart import Candidate
-from latentfit.core.names import Names, from_names, tell_alike
-from latentfit.core.numbers import is_amount, is_gap_word
+from latentfit.core.names import Names, from_names, warn_similar_names
+from latentfit.core.numbers import is_amount, is_missing_word
 from latentfit.core.progress import StageClock
 from latentfit.core.verdict import FitReport, checks_are_skipped, make_report, unchecked
 from latentfit.engine.limits import one_blas_thread
@@ -123,8 +123,8 @@ def check_crowd(data: CodedLabels, *, wide: bool = False) -> None:
             f"the labels take {data.n_classes:,} different values, at most {MOST_CLASSES:,} are allowed; "
             "check that the label column is not an id or free text"
         )
-    tell_alike({"among the labels are": data.class_names})
-    missing_words = [name for name in data.class_names.tolist() if is_gap_word(name)]
+    warn_similar_names({"among the labels are": data.class_names})
+    missing_words = [name for name in data.class_names.tolist() if is_missing_word(name)]
     if missing_words:
         warnings.warn(
             f"{missing_words[0]!r} looks like a missing value but counts as a label; leave such cells empty, or give "

@@ -37,7 +37,7 @@ from latentfit.labels.select.information import (
     shrunk_confusions,
 )
 
-SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+PROPORTIONS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 POLICIES = ("plan", "random")
 
 
@@ -69,7 +69,7 @@ def simulate_plan(
     *,
     seeds: int = 5,
     first: int = 2,
-    shares: Sequence[float] = SHARES,
+    proportions: Sequence[float] = PROPORTIONS,
     step: float = 0.1,
     policies: Sequence[str] = POLICIES,
     n_jobs: int | None = 1,
@@ -89,7 +89,7 @@ def simulate_plan(
         Number of replays, with seeds 0, 1, …
     first : int, default=2
         Random labels per task at the beginning.
-    shares : sequence of float, default=(0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+    proportions : sequence of float, default=(0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
         Proportions of all labels at which the error is reported; those below the first labels are left out.
     step : float, default=0.1
         Labels bought between refits, as a fraction of the tasks.
@@ -108,17 +108,17 @@ def simulate_plan(
     >>> from latentfit.labels.select import simulate_plan
     >>> from latentfit.simulate import crowd
     >>> done = crowd(60, 12, 2, labels_per_task=8, random_state=1)
-    >>> result = simulate_plan(done.labels, done.truth, seeds=1, shares=(0.4, 0.6))
+    >>> result = simulate_plan(done.labels, done.truth, seeds=1, proportions=(0.4, 0.6))
     >>> result.column_names, result.num_rows
     (['policy', 'seed', 'labels', 'share', 'error'], 4)
     """
     data = replace(read_labels(labels), gold=None)  # known answers would leak into what is measured
     rows, answers = _known(data, truth)
-    _check(shares, policies, first, step, seeds)
+    _check(proportions, policies, first, step, seeds)
     table: dict[str, list[Any]] = {name: [] for name in ("policy", "seed", "labels", "share", "error")}
-    with one_blas_thread(), stage("replaying", len(policies) * seeds * len(shares), "shares") as progress:
+    with one_blas_thread(), stage("replaying", len(policies) * seeds * len(proportions), "shares") as progress:
         for policy, seed in product(policies, range(seeds)):
-            for bought, posterior in _replay(data, policy, seed, first, shares, step, n_jobs):
+            for bought, posterior in _replay(data, policy, seed, first, proportions, step, n_jobs):
                 error = float(np.mean(posterior[rows].argmax(axis=1) != answers))
                 for name, value in zip(table, (policy, seed, bought, bought / data.n_labels, error), strict=True):
                     table[name].append(value)
@@ -127,14 +127,18 @@ def simulate_plan(
 
 
 def _replay(
-    data: Labels, policy: str, seed: int, first: int, shares: Sequence[float], step: float, n_jobs: int | None
+    data: Labels, policy: str, seed: int, first: int, proportions: Sequence[float], step: float, n_jobs: int | None
 ) -> Iterator[tuple[int, Floats]]:
     """Labels bought and posterior (n, K) whenever one of the proportions is reached."""
     rng = np.random.default_rng(seed)
     bought = _first_labels(data, first, rng)
     step_size = max(1, round(step * data.n_rows))
     mixture: Mixture | None = None
-    goals = [goal for goal in sorted({round(share * data.n_labels) for share in shares}) if goal >= bought.sum()]
+    goals = [
+        goal
+        for goal in sorted({round(proportion * data.n_labels) for proportion in proportions})
+        if goal >= bought.sum()
+    ]
     if not goals:
         raise DataError(
             f"first={first} labels per task are already {bought.mean():.0%} of this crowd; "
@@ -192,11 +196,11 @@ def _known(data: Labels, truth: Any) -> tuple[Ints, NDArray[np.int32]]:
     return rows[asked].astype(np.int64), answers[asked]
 
 
-def _check(shares: Sequence[float], policies: Sequence[str], first: int, step: float, seeds: int) -> None:
+def _check(proportions: Sequence[float], policies: Sequence[str], first: int, step: float, seeds: int) -> None:
     unknown = [policy for policy in policies if policy not in POLICIES]
     if unknown or not policies:
         raise DataError(f"policies must be 'plan', 'random' or both, got {tuple(policies)!r}; give at least one")
-    if not shares or min(shares) <= 0 or max(shares) > 1:
-        raise DataError(f"shares must be numbers in (0, 1], got {tuple(shares)!r}; give proportions of all labels")
+    if not proportions or min(proportions) <= 0 or max(proportions) > 1:
+        raise DataError(f"proportions must be numbers in (0, 1], got {tuple(proportions)!r}; give parts of all labels")
     if first < 1 or step <= 0 or seeds < 1:
         raise DataError(f"first, step and seeds must be > 0, got {first}, {step} and {seeds}; give larger numbers")

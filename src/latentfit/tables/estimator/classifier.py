@@ -27,9 +27,9 @@ from latentfit.core.model_file import (
     read_column,
     read_columns,
     read_mixture,
-    restore_story,
+    restore_fit_history,
     typed,
-    with_story,
+    with_fit_history,
 )
 from latentfit.core.names import is_missing
 from latentfit.core.progress import StageClock
@@ -436,7 +436,7 @@ def classifier_state(model: LatentClassClassifier) -> tuple[Arrays, dict[str, An
         "labels": describe_column(Column("label", model.classes_)),
         "classes_per_label": int(model.n_components_),
     }
-    return with_story(model, arrays, metadata)
+    return with_fit_history(model, arrays, metadata)
 
 
 def restore_classifier(model: LatentClassClassifier, arrays: Arrays, metadata: dict[str, Any]) -> None:
@@ -450,7 +450,7 @@ def restore_classifier(model: LatentClassClassifier, arrays: Arrays, metadata: d
     counts = np.bincount(owners, minlength=labels.size)
     if counts.min() < 1 or counts.max() > number:
         raise ValueError(f"a label has no latent class, or more than {number}")
-    restore_story(model, arrays, metadata, [column.name for column in columns])
+    restore_fit_history(model, arrays, metadata, [column.name for column in columns])
     if "quantities" not in metadata:  # files of 0.1.0 kept them under another name
         evidence = typed(metadata, "evidence", dict)
         model.report_ = replace(model.report_, quantities={**model.report_.quantities, **evidence})

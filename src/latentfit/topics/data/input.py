@@ -314,7 +314,7 @@ def _from_array(data: Any, named: Names | None) -> Documents:
 
 def _from_texts(texts: list[Any]) -> Documents:
     lists = [[] if _is_missing(text) else text.split() if isinstance(text, str) else list(text) for text in texts]
-    _tell(sum(map(_is_missing, texts)), "documents are missing, and have no words")
+    _warn(sum(map(_is_missing, texts)), "documents are missing, and have no words")
     tokens = [token for tokens in lists for token in tokens]
     if not tokens:
         raise DataError(f"the {len(texts)} documents hold no word; give at least one")
@@ -332,7 +332,7 @@ def _from_long(frame: Any, roles: Roles) -> Documents:
     cols, words = encode(parts["word"], "word")
     counts = np.ones(len(rows)) if "count" not in parts else _count_column(parts["count"])
     named = (rows >= 0) & (cols >= 0) & ~np.isnan(counts)
-    _tell(int((~named).sum()), "rows lack a document, a word or a count, and were left out")
+    _warn(int((~named).sum()), "rows lack a document, a word or a count, and were left out")
     if not named.any():
         raise DataError("no row of the frame has a document, a word and a count; give at least one")
     rows, cols, counts = rows[named], cols[named], counts[named]
@@ -362,7 +362,7 @@ def _from_scan(scan: Scan, roles: Roles) -> Documents:
         _check_counts(counts[named], _named_by((rows, row[named]), (cols, col[named])))
         tally.add(row[named], col[named], counts[named])
         behind, without = behind + len(row), without + int((~named).sum())
-    _tell(without, "rows lack a document, a word or a count, and were left out")
+    _warn(without, "rows lack a document, a word or a count, and were left out")
     if len(rows.place) >= ALL_DIFFERENT * behind and is_prose(list(rows.place)):
         raise _unsaid_texts(scan.first_names(), str(roles["document"]))
     return _tallied(tally, rows, cols, "no row of the files has a document, a word and a count; give at least one")
@@ -430,7 +430,7 @@ def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None)
             raise DataError(f"the {kind} {twice!r} stands there twice; give every {kind} a name of its own")
     values = matrix.data.astype(np.float64)
     if np.isnan(values).any():
-        _tell(int(np.isnan(values).sum()), "cells are missing, and were taken as no count")
+        _warn(int(np.isnan(values).sum()), "cells are missing, and were taken as no count")
         values = np.where(np.isnan(values), 0.0, values)
     _check_counts(
         values, lambda at: (names[np.searchsorted(matrix.indptr, at, side="right") - 1], words[matrix.indices[at]])
@@ -470,6 +470,6 @@ def _tidy(matrix: Any) -> sp.csr_array:
     return tidy
 
 
-def _tell(number: int, rule: str) -> None:
+def _warn(number: int, rule: str) -> None:
     if number:
         warnings.warn(f"{number} {rule}", DataWarning, stacklevel=6)
