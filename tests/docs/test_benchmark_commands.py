@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from functools import cache
 from pathlib import Path
@@ -39,3 +40,22 @@ def test_a_command_of_a_page_can_be_given(name, words):
 
 def test_commands_are_found():
     assert len(NAMED) > 20
+
+
+def imported_by_benchmarks() -> list[tuple[str, str, str]]:
+    """(script, module, name) of what benchmarks take from the package and from the reproductions."""
+    return [
+        (path.name, node.module, alias.name)
+        for path in sorted((ROOT / "benchmarks").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.split(".")[0] in ("latentfit", "reproduction")
+        for alias in node.names
+    ]
+
+
+@pytest.mark.parametrize(("script", "module", "name"), imported_by_benchmarks())
+def test_what_a_benchmark_imports_exists(script, module, name):
+    found = importlib.import_module(module)
+    assert hasattr(found, name) or importlib.import_module(f"{module}.{name}"), f"{script}: {module} has no {name}"
