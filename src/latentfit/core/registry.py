@@ -24,10 +24,10 @@ class Estimator:
     module: str
     predictor: str
     """`module:function` called with the model and the request of ``latentfit predict``."""
-    predicts: str
-    """What it predicts, as messages say it."""
     reader: str | None
     """`module:function` that reads a data file for the report; None: its report uses no data."""
+    predicts: str
+    """What it predicts, as messages say it."""
     roles: tuple[str, ...] = ("id",)
     """Roles of the columns that its data files may have."""
     has_page: bool = True
@@ -46,262 +46,97 @@ class Command:
 
 @dataclass(frozen=True)
 class Family:
-    """A model family: its package `latentfit.<name>`."""
+    """A model family: its package `latentfit.<name>`, whose module `page` has `page_of(fitted, context)`."""
 
     name: str
     estimators: tuple[Estimator, ...]
     commands: tuple[Command, ...]
-    page: str
-    """Module with `page_of(fitted, context)`."""
     simulates: bool = True
     """Whether it has a module `simulate`."""
 
 
-ROWS = "latentfit.cli.rows"
+ROWS = "latentfit.cli.rows:predict_rows", "latentfit.cli.rows:read_table_input"
+"""Predictor and reader of estimators of table rows."""
 FAMILIES = (
-    Family(
-        "labels",
-        (
-            Estimator(
-                "DawidSkene",
-                "latentfit.labels.estimator.dawid_skene",
-                "latentfit.labels.cli:predict_tasks",
-                "the labels of tasks",
-                "latentfit.labels.cli:read_input",
-                ("task", "worker", "label"),
-            ),
-        ),
-        (
-            Command(
-                "labels",
-                "latentfit.labels.cli",
-                "Consensus labels from noisy annotators",
-                "latentfit labels votes.csv --out consensus            # columns task, worker, label",
-            ),
-            Command(
-                "plan",
-                "latentfit.labels.cli",
-                "Which labels to ask for next",
-                "latentfit plan votes.csv --budget 500",
-            ),
-        ),
-        "latentfit.labels.page",
-    ),
-    Family(
-        "tables",
-        (
-            Estimator(
-                "LatentClass",
-                "latentfit.tables.estimator.latent_class",
-                f"{ROWS}:predict_rows",
-                "classes",
-                f"{ROWS}:read_table_input",
-            ),
-            Estimator(
-                "LatentClassClassifier",
-                "latentfit.tables.estimator.classifier",
-                f"{ROWS}:predict_rows",
-                "its own label",
-                f"{ROWS}:read_table_input",
-                has_page=False,
-            ),
-            Estimator(
-                "LatentClassImputer",
-                "latentfit.tables.estimator.latent_class",
-                f"{ROWS}:predict_rows",
-                "classes",
-                f"{ROWS}:read_table_input",
-                has_page=False,
-            ),
-        ),
-        (
-            Command(
-                "table",
-                "latentfit.tables.cli",
-                "Latent classes and the joint distribution of a categorical table",
-                "latentfit table survey.csv --id person --out classes  # any categories",
-            ),
-            Command("impute", "latentfit.tables.cli", "Fill the missing values of a table with a saved model"),
-            Command(
-                "query",
-                "latentfit.tables.cli",
-                "Ask a saved model for probabilities, expectations, information",
-            ),
-            Command("sample", "latentfit.cli.sample", "Draw rows from a saved model"),
-        ),
-        "latentfit.tables.page",
-        simulates=False,
-    ),
-    Family(
-        "clusters",
-        (
-            Estimator(
-                "BernoulliMixture",
-                "latentfit.clusters.estimator",
-                f"{ROWS}:predict_rows",
-                "clusters",
-                f"{ROWS}:read_table_input",
-            ),
-        ),
-        (
-            Command(
-                "cluster",
-                "latentfit.clusters.cli",
-                "Clusters of yes/no rows, their number found",
-                "latentfit cluster symptoms.csv --id patient           # 0/1, true/false or yes/no",
-            ),
-        ),
-        "latentfit.clusters.page",
-    ),
-    Family(
-        "factors",
-        (
-            Estimator(
-                "BinaryFactors",
-                "latentfit.factors.estimator.binary_factors",
-                "latentfit.factors.cli:predict_switches",
-                "switches",
-                "latentfit.factors.cli:read_input",
-            ),
-        ),
-        (
-            Command(
-                "factors",
-                "latentfit.factors.cli",
-                "Binary latent factors behind rows of numbers",
-                "latentfit factors expression.csv --id sample          # numbers",
-            ),
-        ),
-        "latentfit.factors.page",
-    ),
-    Family(
-        "admixture",
-        (
-            Estimator(
-                "Admixture",
-                "latentfit.admixture.estimator",
-                "latentfit.admixture.cli:predict_ancestry",
-                "ancestry",
-                "latentfit.admixture.cli:read_input",
-            ),
-        ),
-        (
-            Command(
-                "admixture",
-                "latentfit.admixture.cli",
-                "Ancestry proportions from genotypes",
-                "latentfit admixture panel.bed --populations 4",
-            ),
-        ),
-        "latentfit.admixture.page",
-    ),
-    Family(
-        "fractions",
-        (
-            Estimator(
-                "MixtureFractions",
-                "latentfit.fractions.estimator",
-                "latentfit.fractions.cli:predict_fractions",
-                "fractions",
-                "latentfit.fractions.cli:read_input",
-            ),
-        ),
-        (
-            Command(
-                "fractions",
-                "latentfit.fractions.cli",
+    Family("labels", (
+        Estimator("DawidSkene", "latentfit.labels.estimator.dawid_skene", "latentfit.labels.cli:predict_tasks",
+                  "latentfit.labels.cli:read_input", "the labels of tasks", ("task", "worker", "label")),
+    ), (
+        Command("labels", "latentfit.labels.cli", "Consensus labels from noisy annotators",
+                "latentfit labels votes.csv --out consensus            # columns task, worker, label"),
+        Command("plan", "latentfit.labels.cli", "Which labels to ask for next",
+                "latentfit plan votes.csv --budget 500"),
+    )),
+    Family("tables", (
+        Estimator("LatentClass", "latentfit.tables.estimator.latent_class", *ROWS, "classes"),
+        Estimator("LatentClassClassifier", "latentfit.tables.estimator.classifier", *ROWS, "its own label",
+                  has_page=False),
+        Estimator("LatentClassImputer", "latentfit.tables.estimator.latent_class", *ROWS, "classes", has_page=False),
+    ), (
+        Command("table", "latentfit.tables.cli", "Latent classes and the joint distribution of a categorical table",
+                "latentfit table survey.csv --id person --out classes  # any categories"),
+        Command("impute", "latentfit.tables.cli", "Fill the missing values of a table with a saved model"),
+        Command("query", "latentfit.tables.cli", "Ask a saved model for probabilities, expectations, information"),
+        Command("sample", "latentfit.cli.sample", "Draw rows from a saved model"),
+    ), simulates=False),
+    Family("clusters", (
+        Estimator("BernoulliMixture", "latentfit.clusters.estimator", *ROWS, "clusters"),
+    ), (
+        Command("cluster", "latentfit.clusters.cli", "Clusters of yes/no rows, their number found",
+                "latentfit cluster symptoms.csv --id patient           # 0/1, true/false or yes/no"),
+    )),
+    Family("factors", (
+        Estimator("BinaryFactors", "latentfit.factors.estimator.binary_factors",
+                  "latentfit.factors.cli:predict_switches",
+                  "latentfit.factors.cli:read_input", "switches"),
+    ), (
+        Command("factors", "latentfit.factors.cli", "Binary latent factors behind rows of numbers",
+                "latentfit factors expression.csv --id sample          # numbers"),
+    )),
+    Family("admixture", (
+        Estimator("Admixture", "latentfit.admixture.estimator", "latentfit.admixture.cli:predict_ancestry",
+                  "latentfit.admixture.cli:read_input", "ancestry"),
+    ), (
+        Command("admixture", "latentfit.admixture.cli", "Ancestry proportions from genotypes",
+                "latentfit admixture panel.bed --populations 4"),
+    )),
+    Family("fractions", (
+        Estimator("MixtureFractions", "latentfit.fractions.estimator", "latentfit.fractions.cli:predict_fractions",
+                  "latentfit.fractions.cli:read_input", "fractions"),
+    ), (
+        Command("fractions", "latentfit.fractions.cli",
                 "In which fractions samples are mixed of parts, such as cell types",
-                "latentfit fractions blood.csv --reference cells.csv",
-            ),
-        ),
-        "latentfit.fractions.page",
-        simulates=False,
-    ),
-    Family(
-        "pairs",
-        (
-            Estimator(
-                "PairMatrix",
-                "latentfit.pairs.estimator",
-                "latentfit.pairs.cli:predict_pairs",
-                "how likely pairs are",
-                None,
-                (),
-            ),
-        ),
-        (),
-        "latentfit.pairs.page",
-    ),
-    Family(
-        "topics",
-        (
-            Estimator(
-                "TopicModel",
-                "latentfit.topics.estimator",
-                "latentfit.topics.cli:predict_topics",
-                "topics",
-                "latentfit.topics.cli:read_input",
-                ("document", "word", "count"),
-            ),
-        ),
-        (
-            Command(
-                "topics",
-                "latentfit.topics.cli",
-                "Topics of documents, and their proportions in every document",
-                "latentfit topics news.txt.gz                          # one document per line",
-            ),
-        ),
-        "latentfit.topics.page",
-    ),
-    Family(
-        "communities",
-        (
-            Estimator(
-                "BlockModel",
-                "latentfit.communities.estimator",
-                "latentfit.communities.cli:predict_communities",
-                "communities",
-                "latentfit.communities.cli:read_input",
-                ("source", "target", "weight"),
-            ),
-        ),
-        (
-            Command(
-                "communities",
-                "latentfit.communities.cli",
-                "Communities of a graph, their number found",
-                "latentfit communities friends.csv                     # columns source, target",
-            ),
-        ),
-        "latentfit.communities.page",
-    ),
-    Family(
-        "hmm",
-        (
-            Estimator(
-                "CategoricalHMM",
-                "latentfit.hmm.estimator",
-                "latentfit.hmm.cli:predict_states",
-                "states",
-                "latentfit.hmm.cli:read_input",
-                ("sequence", "symbol", "time"),
-            ),
-        ),
-        (
-            Command(
-                "hmm",
-                "latentfit.hmm.cli",
-                "Hidden states behind sequences of symbols",
-                "latentfit hmm visits.csv                              # columns sequence, symbol",
-            ),
-        ),
-        "latentfit.hmm.page",
-    ),
-)
+                "latentfit fractions blood.csv --reference cells.csv"),
+    ), simulates=False),
+    Family("pairs", (
+        Estimator("PairMatrix", "latentfit.pairs.estimator", "latentfit.pairs.cli:predict_pairs", None,
+                  "how likely pairs are", ()),
+    ), ()),
+    Family("topics", (
+        Estimator("TopicModel", "latentfit.topics.estimator", "latentfit.topics.cli:predict_topics",
+                  "latentfit.topics.cli:read_input", "topics", ("document", "word", "count")),
+    ), (
+        Command("topics", "latentfit.topics.cli", "Topics of documents, and their proportions in every document",
+                "latentfit topics news.txt.gz                          # one document per line"),
+    )),
+    Family("communities", (
+        Estimator("BlockModel", "latentfit.communities.estimator", "latentfit.communities.cli:predict_communities",
+                  "latentfit.communities.cli:read_input", "communities", ("source", "target", "weight")),
+    ), (
+        Command("communities", "latentfit.communities.cli", "Communities of a graph, their number found",
+                "latentfit communities friends.csv                     # columns source, target"),
+    )),
+    Family("hmm", (
+        Estimator("CategoricalHMM", "latentfit.hmm.estimator", "latentfit.hmm.cli:predict_states",
+                  "latentfit.hmm.cli:read_input", "states", ("sequence", "symbol", "time")),
+    ), (
+        Command("hmm", "latentfit.hmm.cli", "Hidden states behind sequences of symbols",
+                "latentfit hmm visits.csv                              # columns sequence, symbol"),
+    )),
+)  # fmt: skip
 ESTIMATORS = {estimator.name: estimator for family in FAMILIES for estimator in family.estimators}
 COMMANDS = {command.name: command for family in FAMILIES for command in family.commands}
-PAGES = {one.name: family.page for family in FAMILIES for one in family.estimators if one.has_page}
+PAGES = {one.name: f"latentfit.{family.name}.page" for family in FAMILIES for one in family.estimators if one.has_page}
 
 
 def estimator_class(name: str) -> type[LatentModel]:
