@@ -52,3 +52,8 @@ def true_impurity(label, assigned, K_assigned, n_classes):
     np.add.at(crossed, (assigned, label), 1)
     total = crossed.sum(axis=1)
     return np.where(total > 0, 1 - crossed.max(axis=1) / np.maximum(total, 1), np.nan), crossed
+
+
+def values_of(rows):
+    """Cells as numbers (m, L), missing values as nan."""
+    return rows.ones.astype(float) if rows.shown is None else np.where(rows.shown > 0, rows.ones, np.nan).astype(float)

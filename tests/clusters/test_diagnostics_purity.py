@@ -18,7 +18,7 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.replicates import single_rows, thinned
 from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
-from tests.clusters.simulated_mixtures import bernoulli_world
+from tests.clusters.simulated_mixtures import bernoulli_world, values_of
 
 # ------------------------------------------------------------------------ twins
 
@@ -54,7 +54,7 @@ def random_rows(seed, m, L, missing):
 @pytest.mark.parametrize("seed", range(4))
 def test_correlations_equal_the_loops(seed, missing):
     rows = random_rows(seed, 25, 6, missing)
-    expected = slow_correlations(rows.values(), np.ones(25))
+    expected = slow_correlations(values_of(rows), np.ones(25))
     found = independence.shrunk_correlations(rows)
     np.testing.assert_allclose(found, expected, atol=1e-10)
     value, (i, j) = independence.largest_pair(found)
@@ -64,7 +64,7 @@ def test_correlations_equal_the_loops(seed, missing):
     assert independence.top_eigenvalue(found) == pytest.approx(np.linalg.eigvals(expected).real.max(), abs=1e-9)
     weight = np.random.default_rng(seed).random(25)
     weighted = independence.shrunk_correlations(rows, weight=weight)
-    np.testing.assert_allclose(weighted, slow_correlations(rows.values(), weight), atol=2e-5)  # single precision
+    np.testing.assert_allclose(weighted, slow_correlations(values_of(rows), weight), atol=2e-5)  # single precision
 
 
 def test_lanczos_and_all_eigenvalues_agree():
@@ -184,7 +184,7 @@ def test_information_is_the_hessian(missing, monkeypatch):
     table = Table(codes, columns(4))
     mixture = em(table_steps(table, 2, 1.0, 1), mixture_of(w, P), max_iter=200, tol=1e-10).params
     P, w = mixture.table[1::2].T, mixture.weights
-    monkeypatch.setattr(intervals, "HIDDEN", 1.0)
+    monkeypatch.setattr(intervals, "SETTINGS", replace(intervals.SETTINGS, hidden=1.0))
     H = slow_information(table, mixture, 1.0)
     posterior = posterior_of(MemoryEngine(table, 1), mixture)[0]
     rows, weights_variance = intervals.effective_rows(table, mixture, posterior, 1.0)
@@ -193,7 +193,8 @@ def test_information_is_the_hessian(missing, monkeypatch):
     variance = np.diag(inverse)[:8].reshape(2, 4)
     np.testing.assert_allclose(rows, seen / (seen * P * (1 - P) * variance), rtol=1e-4)
     np.testing.assert_allclose(weights_variance, inverse[8, 8] * (w[0] * w[1]) ** 2, rtol=1e-4)
-    monkeypatch.setattr(intervals, "CORE", 8)  # three columns: the fourth joins them by itself, exactly
+    # three columns: the fourth joins them by itself, exactly
+    monkeypatch.setattr(intervals, "SETTINGS", replace(intervals.SETTINGS, core=8))
     outside = np.setdiff1d(np.arange(4), intervals.core_columns(mixture, 2, 4))
     assert len(outside) == 1
     smaller = intervals.effective_rows(table, mixture, posterior, 1.0)[0]

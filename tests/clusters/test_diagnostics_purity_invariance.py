@@ -121,13 +121,12 @@ def test_a_column_that_says_nothing_changes_nothing(fitted):
 
 def test_samples_and_wide_tables_are_bounded(fitted, monkeypatch):
     table, mixture = fitted
-    monkeypatch.setattr(purity, "SAMPLED_ROWS", 300)
-    monkeypatch.setattr(purity, "MAX_COLUMNS", 8)
+    monkeypatch.setattr(purity, "SETTINGS", replace(purity.SETTINGS, sampled_rows=300, max_columns=8))
     found = certify(table, mixture)
     assert found.flagged.any()
     assert np.isfinite(found.impurity).all()
-    assert purity.tested_rows(20) == purity.MAX_ROWS
-    assert purity.tested_rows(10_000) == purity.FEWEST_ROWS
+    assert purity.tested_rows(20) == purity.SETTINGS.max_rows
+    assert purity.tested_rows(10_000) == purity.SETTINGS.min_rows
 
 
 def test_tiny_and_constant_clusters_are_not_certified():
@@ -142,19 +141,7 @@ def test_tiny_and_constant_clusters_are_not_certified():
     assert not certify(constant, flat).flagged.any()
 
 
-def test_one_more_statistic_is_tested_like_the_others(fitted):
-    table, mixture = fitted
-
-    def triple(cells):
-        """A stand-in for total correlation of three columns: the largest centred third moment."""
-        centred = np.nan_to_num(cells - np.nanmean(cells, axis=0))
-        return float(np.abs(np.einsum("ri,rj,rk->ijk", centred, centred, centred)).max())
-
-    found = certify(table, mixture, extra=triple)
-    assert found.kinds == ("pair", "eigenvalue", "extra")
-    assert found.z.shape == (2, 3)
-    plain = certify(table, mixture)
-    np.testing.assert_allclose(found.z[:, :2], plain.z)
-    names = list(plain.columns())
-    assert names[:4] == ["cluster", "pair", "pair_z", "pair_null_quantile"]
-    assert {len(column) for column in plain.columns().values()} == {2}
+def test_a_certificate_has_a_column_for_each_statistic_of_each_cluster(fitted):
+    columns = certify(*fitted).columns()
+    assert list(columns)[:4] == ["cluster", "pair", "pair_z", "pair_null_quantile"]
+    assert {len(column) for column in columns.values()} == {2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb, exp, inf, log, sqrt
 
 import numpy as np
@@ -23,6 +24,7 @@ from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.topics import diagnostics as coherence
 from latentfit.topics.data.documents import Documents
+from tests.clusters.simulated_mixtures import values_of
 
 
 def mixture_of(weights, P):
@@ -68,16 +70,8 @@ def test_few_rows_or_columns_are_not_tested():
         found = independence.compare_with_permutations(rows, rng, n_permutations=5)
         assert len(found) == 2
         assert all(np.isnan(test.z) and test.p_value == 1 for test in found)
-        found = independence.compare_with_permutations(rows, rng, n_permutations=5, extra=np.nanmean)
-        assert len(found) == 3
     found = independence.compare_with_permutations(Rows(ones, None), rng, n_permutations=5)
     assert not np.isnan(found[0].z)
-    asked = []
-    independence.compare_with_permutations(
-        Rows(ones, None), rng, n_permutations=5, extra=lambda x: asked.append(x) or 1.0
-    )
-    np.testing.assert_array_equal(asked[0], ones)
-    assert len(asked) >= 6
 
 
 def test_columns_vary_when_they_say_both():
@@ -85,7 +79,7 @@ def test_columns_vary_when_they_say_both():
     assert independence.varying_columns(Rows(ones, None)).tolist() == [2, 3]
     shown = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 1, 0, 1]], np.float32)
     assert independence.varying_columns(Rows(ones * shown, shown)).tolist() == []  # what is shown is all alike
-    cells = Rows(ones * shown, shown).values()
+    cells = values_of(Rows(ones * shown, shown))
     np.testing.assert_array_equal(np.isnan(cells), shown == 0)
 
 
@@ -129,7 +123,6 @@ def test_three_spreads_flag_a_cluster():
     assert frame["suspect_pair"] == ["a, 3", "", "", ""]
     assert frame["suspect_columns"][0] == "a, 3, b"
     assert frame["eigenvalue_null_quantile"] == [0.5] * 4
-    assert found.kinds == ("pair", "eigenvalue")
 
 
 def test_rows_tested_shrink_with_the_square_of_the_columns():
@@ -156,7 +149,7 @@ def test_columns_that_vary_most_are_kept(monkeypatch):
         ones[:count, column] = 1
     rows, kept = purity.most_varying(Rows(ones, None))
     assert kept.tolist() == [0, 1, 3, 4]
-    monkeypatch.setattr(purity, "MAX_COLUMNS", 2)
+    monkeypatch.setattr(purity, "SETTINGS", replace(purity.SETTINGS, max_columns=2))
     rows, kept = purity.most_varying(Rows(ones, None))
     assert kept.tolist() == [1, 4]  # 4 · 4/8 and 3 · 5/8 above 6 · 2/8
     assert rows.ones.shape == (8, 2)
@@ -199,9 +192,9 @@ def test_each_fold_is_judged_by_a_fit_without_it(work, passes, monkeypatch):
     table, mixture = table_of(codes), mixture_of([0.5, 0.5], P)
     copies = single_rows(table, 1000, 0)
     label = posterior_of(MemoryEngine(table, 1), mixture)[0][copies.pattern].argmax(axis=1)
-    monkeypatch.setattr(cross_fit, "WORK", work)
+    monkeypatch.setattr(purity, "SETTINGS", replace(purity.SETTINGS, fold_work=work))
     found = cross_fit.cross_fit(table, mixture, copies, label, smoothing=1.0)
-    fold = np.floor(copies.uniform(cross_fit.FOLD_SALT) * 5).astype(int)
+    fold = np.floor(copies.uniform(purity.SETTINGS.fold_salt) * 5).astype(int)
     assert set(fold) == set(range(5))
     for held in range(5):
         rest = table_of(codes[copies.pattern[fold != held]])
@@ -227,10 +220,10 @@ def test_information_in_parts_is_that_at_once(monkeypatch):
     codes[rng.random((90, 7)) < 0.1] = 255
     table, mixture = table_of(codes), mixture_of([0.5, 0.3, 0.2], P)
     posterior = posterior_of(MemoryEngine(table, 1), mixture)[0]
-    monkeypatch.setattr(intervals, "CORE", 3 * 4)  # three of the columns
+    core = replace(intervals.SETTINGS, core=3 * 4)  # three of the columns
+    monkeypatch.setattr(intervals, "SETTINGS", core)
     whole = intervals.effective_rows(table, mixture, posterior, 0.5)
-    monkeypatch.setattr(intervals, "ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(intervals, "COLUMNS_AT_ONCE", 3)
+    monkeypatch.setattr(intervals, "SETTINGS", replace(core, rows_at_once=7, columns_at_once=3))
     parts = intervals.effective_rows(table, mixture, posterior, 0.5)
     np.testing.assert_allclose(parts[0], whole[0], rtol=1e-8)
     np.testing.assert_allclose(parts[1], whole[1], rtol=1e-8)
@@ -252,13 +245,13 @@ def test_the_columns_that_differ_most_are_inverted_together(monkeypatch):
     mean = w @ P
     apart = w @ (P - mean) ** 2 / (mean * (1 - mean))
     for core, kept in ((10, 4), (9, 3), (8, 3), (6, 2), (4, 1), (1, 1)):  # K numbers per column and K weights
-        monkeypatch.setattr(intervals, "CORE", core)
+        monkeypatch.setattr(intervals, "SETTINGS", replace(intervals.SETTINGS, core=core))
         found = intervals.core_columns(mixture_of(w, P), 2, 4)
         assert found.tolist() == sorted(np.argsort(-apart)[:kept].tolist())
 
 
 def test_rows_are_thinned_above_the_work_allowed(monkeypatch):
-    monkeypatch.setattr(intervals, "INFORMATION_WORK", 1000.0)
+    monkeypatch.setattr(intervals, "SETTINGS", replace(intervals.SETTINGS, work=1000.0))
     assert [intervals._step(n, 10) for n in (0, 10, 11, 20, 21)] == [1, 1, 2, 2, 3]
 
 

@@ -136,8 +136,8 @@ def test_empty_clusters_take_a_row_of_the_largest():
 
 def test_clusters_are_named_in_the_order_of_their_appearance():
     labels = np.array([2, 2, 0, 1, 0])
-    assert module._in_order(labels).tolist() == [0, 0, 1, 2, 1]
-    assert module._order(labels).tolist() == [2, 0, 1]
+    order, renamed = module._by_appearance(labels)
+    assert (order.tolist(), renamed.tolist()) == ([2, 0, 1], [0, 0, 1, 2, 1])
 
 
 def test_hard_em_equals_loops():
@@ -205,7 +205,6 @@ def test_subsets_that_stand_out_are_those_above_the_threshold():
     assert {tuple(pair) for pair in some.tolist()} == want
     assert 0 < len(some) < 10
     assert module._outstanding(rows, labels, 2, 9.0).shape == (0, 2)
-    assert module._all_subsets(4, 3).tolist() == [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]
 
 
 # ------------------------------------------------------------------ total correlation

@@ -473,7 +473,7 @@ def test_a_near_duplicate_nearly_determines_the_other_in_all_rows_and_inside_clu
 def test_moments_block_by_block_are_the_same(monkeypatch):
     table = bernoulli_mixture(50, 5, 2, missing=0.2, random_state=2).coded()
     whole = pair_moments(table)
-    monkeypatch.setattr(copies, "BLOCK", 7)
+    monkeypatch.setattr(copies, "SETTINGS", replace(copies.SETTINGS, block=7))
     parts = pair_moments(table)
     for name in ("covariance", "scale", "n_rows"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-13)

@@ -408,7 +408,7 @@ def examined_clusters(K=2, n_varying=8, rows=None, flagged=(), impurity=None, ch
     is_flagged = np.isin(np.arange(K), flagged)
     empty = np.zeros((K, 2))
     purity = PurityTable(
-        ("pair", "eigenvalue"), empty, empty, empty, np.ones(K), is_flagged,
+        empty, empty, empty, np.ones(K), is_flagged,
         np.full(K, 0.05) if impurity is None else np.array(impurity), np.full(K, 0.1),
         tuple(("a", "b") if on else () for on in is_flagged), ((),) * K,
     )  # fmt: skip

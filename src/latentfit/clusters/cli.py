@@ -89,17 +89,17 @@ def cluster(
     source = RowFiles(files, id_, weights, cache, streamed, reading)
     rows = fit_rows(model, source, "clusters", partial(_found, model), results, checkpoint_options)
     with console.doing("examining"):
-        frequencies, purity, _ = model.intervals(), model.purity_, model.report_
-    for stem, frame in (("frequencies", frequencies), ("purity", purity), ("path", model.path_)):
-        results.batches(stem, [frame])
-    for stem, frame in (("copies", model.copies_), ("local_dependence", model.local_dependence_)):
-        if frame.num_rows:
+        frames = {"frequencies": model.intervals(), "purity": model.purity_, "path": model.path_}
+        frames |= {"copies": model.copies_, "local_dependence": model.local_dependence_}
+        report = model.report_
+    for stem, frame in frames.items():
+        if frame.num_rows:  # there may be no dependent column
             results.batches(stem, [frame])
     results.model("BernoulliMixture", *model_state(model))
     extra = {"n_columns": len(model._names), "weights": model.weights_.tolist(), "chosen": dict(model._numbers.chosen)}
     if truncated:
         extra["n_unseen"] = model.n_unseen_
-    summary = summarise(model, model.report_, len(model.labels_), model.n_components_, seed=seed, inputs=files) | extra
+    summary = summarise(model, report, len(model.labels_), model.n_components_, seed=seed, inputs=files) | extra
     facts = (
         f"{number_of(summary['n_rows'], 'rows')}, {number_of(summary['n_columns'], 'columns')}, "
         f"{number_of(summary['n_components'], 'clusters')} "

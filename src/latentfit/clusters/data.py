@@ -28,20 +28,8 @@ from latentfit.core.table.input import code_table, pick_known
 from latentfit.core.table.table import Column, Table
 from latentfit.core.table.weights import WeightType
 
-SPELLINGS = {
-    "0": 0,
-    "0.0": 0,
-    "false": 0,
-    "f": 0,
-    "no": 0,
-    "n": 0,
-    "1": 1,
-    "1.0": 1,
-    "true": 1,
-    "t": 1,
-    "yes": 1,
-    "y": 1,
-}
+NO, YES = ("0", "0.0", "false", "f", "no", "n"), ("1", "1.0", "true", "t", "yes", "y")
+SPELLINGS = dict.fromkeys(NO, 0) | dict.fromkeys(YES, 1)
 """Spellings of no and yes, in lower case."""
 UNKNOWN = ("", "?", ".", "-")
 """Words beside which another one is no pair: they mean that nothing is known."""
@@ -71,8 +59,7 @@ def read_binary(
                 yield _yes_no(array, known.name, binarize, rows, known.categories)[0], known
             return
         for array, name in zip(arrays, names, strict=True):
-            codes, pair = _yes_no(array, name, binarize, rows)
-            yield codes, Column(name, pair if (codes >= 0).any() else pair[:0])
+            yield _learned(array, name, binarize, rows)
 
     table = code_table(data, code, sample_weight, weight_type, group)
     if columns is None:
@@ -110,8 +97,7 @@ class LearnYesNo:
         """Any columns will do."""
 
     def __call__(self, values: Any, name: str | int, counts: NDArray[Any]) -> tuple[NDArray[np.int32], Column]:
-        codes, pair = _yes_no(values, name, self.binarize, None)
-        return codes, Column(name, pair if (codes >= 0).any() else pair[:0])
+        return _learned(values, name, self.binarize, None)
 
     def warn(self, columns: Sequence[Column]) -> None:
         warn_recoded_pairs(columns)
@@ -143,12 +129,16 @@ def _counted_rows(sample_weight: Any, n_rows: int) -> NDArray[np.intp]:
     return np.flatnonzero(np.asarray(sample_weight, np.float64).reshape(-1) > 0)
 
 
+def _learned(
+    values: Any, name: str | int, binarize: float | None, rows: NDArray[np.intp] | None
+) -> tuple[NDArray[np.int32], Column]:
+    """Codes of a column and the column, which has no category when every cell is missing."""
+    codes, pair = _yes_no(values, name, binarize, rows)
+    return codes, Column(name, pair if (codes >= 0).any() else pair[:0])
+
+
 def _yes_no(
-    values: Any,
-    name: str | int,
-    binarize: float | None,
-    rows: NDArray[np.intp] | None,
-    known: Names | None = None,
+    values: Any, name: str | int, binarize: float | None, rows: NDArray[np.intp] | None, known: Names | None = None
 ) -> tuple[NDArray[np.int32], Names]:
     """Codes 0, 1 and -1 for a missing value, and the two values; anything else is refused, with its row where rows are
     known.
@@ -176,10 +166,11 @@ def _yes_no(
     else:
         place_of = match(categories, pair, f"{name!r}")
         meaning = np.append(np.where(place_of < 0, 2, place_of), -1).astype(np.int32)
-    found = meaning[codes]
-    if (found > 1).any():
-        raise _third_value(name, categories, codes, int((found > 1).argmax()), rows, known)
-    return found, pair
+    binary = meaning[codes]
+    if (binary > 1).any():
+        at = int((binary > 1).argmax())
+        raise _third_value(name, categories, plain(categories[codes[at]]), _place(rows, at), known)
+    return binary, pair
 
 
 def _are_two(categories: Names) -> bool:
@@ -205,16 +196,9 @@ def _in_order(categories: Names) -> bool:
     return low <= high
 
 
-def _third_value(
-    name: str | int,
-    categories: Names,
-    codes: NDArray[np.int32],
-    at: int,
-    rows: NDArray[np.intp] | None,
-    known: Names | None,
-) -> DataError:
-    """The sentence for a column with values that cannot be no and yes, or are not those of a fitted model (`known`)."""
-    value, place, said = plain(categories[codes[at]]), _place(rows, at), quote(str(name))
+def _third_value(name: str | int, categories: Names, value: Any, place: str, known: Names | None) -> DataError:
+    """The error for a column with a value that cannot be no or yes, or is not one of a fitted model's (`known`)."""
+    drop = f"--drop {quote(str(name))}"
     if known is not None and not _is_plain(known):
         two = " and ".join(repr(plain(category)) for category in known)
         return DataError(
@@ -224,7 +208,7 @@ def _third_value(
     if known is None and len(categories) == 1:
         return DataError(
             f"column {name!r} holds {value!r} alone, which says neither yes nor no; leave the column out "
-            f"(--drop {said}), or recode it as 0/1"
+            f"({drop}), or recode it as 0/1"
         )
     spelled = [plain(category) for category in categories if str(category).strip().lower() in SPELLINGS]
     if known is None and len(categories) == 2 and len(spelled) == 1:
@@ -232,15 +216,15 @@ def _third_value(
         return DataError(
             f"column {name!r} holds {value!r}{place} beside {spelled[0]!r}, which means {means}; recode the two as 0/1 "
             f"if they are no and yes, leave the cell empty if nothing is known (--missing {quote(str(value))}), or "
-            f"drop the column (--drop {said})"
+            f"drop the column ({drop})"
         )
     if len(categories) > MAX_SHOWN:
-        suggestion = f"give --id {said} if it names the rows, --drop {said} to leave it out,"
+        suggestion = f"give --id {quote(str(name))} if it names the rows, {drop} to leave it out,"
         listed = f"{len(categories):,} values"
     else:
         listed = ", ".join(repr(plain(category)) for category in categories)
         unknown = f"(--missing {quote(str(value))})"
-        suggestion = f"leave the cell empty if nothing is known {unknown}, drop the column (--drop {said}),"
+        suggestion = f"leave the cell empty if nothing is known {unknown}, drop the column ({drop}),"
     return DataError(
         f"column {name!r} holds {value!r}{place} ({listed} in all), and clusters are made of columns with two values, "
         f"such as 0/1, yes/no or 1/2; {suggestion} binarize= (--binarize) to cut numbers at a threshold, or use "

@@ -115,7 +115,7 @@ class TruncatedSteps:
 
 
 @dataclass(frozen=True)
-class _Zero:
+class ZeroRow:
     """The all-zero row under a mixture: log P0, log (1 − P0), its posterior (K,), log (1 − p) of all cells (L, K)."""
 
     log_p0: float
@@ -124,7 +124,7 @@ class _Zero:
     log_no: Floats
 
     @classmethod
-    def of(cls, mixture: Mixture) -> _Zero:
+    def of(cls, mixture: Mixture) -> ZeroRow:
         log_no = mixture.log_table()[0::2]
         log_zero = mixture.log_weights() + log_no.sum(axis=0)
         log_p0 = min(float(logsumexp(log_zero)), 0.0)
@@ -146,7 +146,7 @@ class _Zero:
 
 def truncated_sums(plain: Sums, mixture: Mixture, blank: BlankRows) -> TruncatedSums:
     """The statistics of rows as they are → those of the complete data under truncation."""
-    zero = _Zero.of(mixture)
+    zero = ZeroRow.of(mixture)
     posterior, log_left, excess = zero.blank(mixture, blank.missing)
     n_rows = float(plain.totals.sum())
     # rows of zeros and missing values: (1 + c) times as they are, less c all-zero rows, c = P0 / (A − P0)
@@ -170,7 +170,7 @@ def truncated_rows(codes: Codes, mixture: Mixture, posterior: Floats, log_likeli
 
     A row of zeros alone cannot have been recorded: its log-likelihood is −∞, its posterior that of such rows.
     """
-    zero = _Zero.of(mixture)
+    zero = ZeroRow.of(mixture)
     posterior, out = posterior.copy(), log_likelihood - zero.log_seen
     at = np.flatnonzero(~(codes == 1).any(axis=1))
     missing = codes[at] > 1
@@ -185,25 +185,20 @@ def truncated_rows(codes: Codes, mixture: Mixture, posterior: Floats, log_likeli
 
 def _without_zero(posterior: Floats, excess: Floats, of_zero: Floats) -> Floats:
     """Posterior (P, K) of rows of zeros and missing values that are known not to be all 0."""
-    found = np.maximum((1 + excess)[:, None] * posterior - excess[:, None] * of_zero, 0.0)
-    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300))
+    rest = np.maximum((1 + excess)[:, None] * posterior - excess[:, None] * of_zero, 0.0)
+    return np.asarray(rest / np.maximum(rest.sum(axis=1, keepdims=True), 1e-300))
 
 
 def unseen_fraction(mixture: Mixture) -> float:
     """P0 / (1 − P0): all-zero rows expected for each row that was recorded."""
-    return _Zero.of(mixture).odds
-
-
-def zero_posterior(mixture: Mixture) -> Floats:
-    """The clusters (K,) of all-zero rows."""
-    return _Zero.of(mixture).posterior
+    return ZeroRow.of(mixture).odds
 
 
 def recorded_weights(mixture: Mixture) -> Floats:
-    """Shares (K,) of the clusters among the rows that are recorded."""
-    zero = _Zero.of(mixture)
-    proportion = mixture.weights - np.exp(zero.log_p0) * zero.posterior
-    return np.asarray(np.maximum(proportion, 0.0) / max(float(np.maximum(proportion, 0.0).sum()), 1e-300))
+    """Proportions (K,) of the clusters among the rows that are recorded."""
+    zero = ZeroRow.of(mixture)
+    recorded = np.maximum(mixture.weights - np.exp(zero.log_p0) * zero.posterior, 0.0)
+    return np.asarray(recorded / max(float(recorded.sum()), 1e-300))
 
 
 def completed(table: Table, mixture: Mixture) -> Table:

@@ -41,9 +41,7 @@ from latentfit.core.mixture.model import (
     TAIL_GAIN,
     TableCheckpoint,
     TableModel,
-    restore_table,
     table_key,
-    table_state,
     weight_notes,
 )
 from latentfit.core.mixture.parameters import Mixture
@@ -621,10 +619,54 @@ class BernoulliMixture(ClusterMixin, TableModel):
     # --------------------------------------------------------- model file
 
     def _state(self) -> tuple[Arrays, dict[str, Any]]:
-        return cluster_state(self)
+        arrays, metadata = super()._state()
+        purity = self._purity if self._purity is not None else self._certificates.columns()
+        return arrays | {"frequencies": self.frequencies_}, metadata | {
+            "names": plain_names(self._names),
+            "aside": np.flatnonzero(self._aside).tolist(),
+            "copies": plain([astuple(one) for one in self._copies]),
+            "dependent": plain([astuple(one) for one in self._dependent]),
+            "noninformative": np.flatnonzero(self._noninformative).tolist(),
+            "n_unseen": float(self.n_unseen_),
+            "limit": int(self._limit),
+            "path": plain(self._numbers.columns),
+            "chosen": plain(self._numbers.chosen),
+            "purity": plain(purity),
+        }
 
     def _restore(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
-        restore_clusters(self, arrays, metadata)
+        super()._restore(arrays, metadata)
+        if any(column.size != 2 for column in self._columns):
+            raise ValueError("a column has other than two categories")
+        names, aside = read_names(metadata, "names"), typed(metadata, "aside", list)
+        if len(names) > self.n_features_in_:
+            raise ValueError("there are more names than features")
+        _check_places(aside, len(names), "aside")
+        gone = np.zeros(len(names), bool)
+        gone[aside] = True
+        if [names[n] for n in np.flatnonzero(~gone)] != [column.name for column in self._columns]:
+            raise ValueError("the columns are not those of names without the ones set aside")
+        check_numbers(arrays, {"frequencies": (self.n_components_, len(names))})
+        given = arrays["frequencies"]
+        if (given > 1).any() or not np.array_equal(given[:, ~gone], arrays["table"][1::2].T):
+            raise ValueError("a frequency is above one, or not that of the table")
+        self._names, self._aside, self.frequencies_ = tuple(names), gone, given
+        self._copies = _read_duplicates(typed(metadata, "copies", list), len(names))
+        if {copy.column for copy in self._copies} != set(aside):
+            raise ValueError("copies are not the columns set aside")
+        self._dependent = _read_duplicates(metadata.get("dependent", []), len(names))  # not in 0.1.0
+        noninformative = metadata.get("noninformative", _tied(given, gone))  # not in 0.1.0
+        _check_places(noninformative, len(names), "noninformative")
+        self._noninformative = np.zeros(len(names), bool)
+        self._noninformative[noninformative] = True
+        if not (given[:, noninformative] == given[:1, noninformative]).all() or (self._noninformative & gone).any():
+            raise ValueError("a noninformative column has more than one frequency, or was set aside")
+        self.n_unseen_, self._limit = float(metadata.get("n_unseen", 0.0)), metadata.get("limit", 0)
+        if not np.isfinite(self.n_unseen_) or self.n_unseen_ < 0 or type(self._limit) is not int:
+            raise ValueError("n_unseen or limit is no number")
+        self._numbers = _read_numbers(typed(metadata, "path", dict), typed(metadata, "chosen", dict))
+        self._purity = _read_purity(typed(metadata, "purity", dict), self.n_components_)
+        self.purity_ = build_frame(self._purity, "pyarrow")
 
     labels_: NDArray[np.intp]
     frequencies_: Floats
@@ -692,60 +734,6 @@ class Decided:
             state["number"], numbers, used_columns, copies, state["screened"], state["start"],
             np.array(state["noninformative"], bool), None, dependent, state["limit"],
         )  # fmt: skip
-
-
-def cluster_state(model: BernoulliMixture) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of fitted clusters."""
-    arrays, metadata = table_state(model)
-    purity = model._purity if model._purity is not None else model._certificates.columns()
-    return arrays | {"frequencies": model.frequencies_}, metadata | {
-        "names": plain_names(model._names),
-        "aside": np.flatnonzero(model._aside).tolist(),
-        "copies": plain([astuple(one) for one in model._copies]),
-        "dependent": plain([astuple(one) for one in model._dependent]),
-        "noninformative": np.flatnonzero(model._noninformative).tolist(),
-        "n_unseen": float(model.n_unseen_),
-        "limit": int(model._limit),
-        "path": plain(model._numbers.columns),
-        "chosen": plain(model._numbers.chosen),
-        "purity": plain(purity),
-    }
-
-
-def restore_clusters(model: BernoulliMixture, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Make `model` what `cluster_state` described; what does not fit together raises ValueError."""
-    restore_table(model, arrays, metadata)
-    if any(column.size != 2 for column in model._columns):
-        raise ValueError("a column has other than two categories")
-    names, aside = read_names(metadata, "names"), typed(metadata, "aside", list)
-    if len(names) > model.n_features_in_:
-        raise ValueError("there are more names than features")
-    _check_places(aside, len(names), "aside")
-    gone = np.zeros(len(names), bool)
-    gone[aside] = True
-    if [names[n] for n in np.flatnonzero(~gone)] != [column.name for column in model._columns]:
-        raise ValueError("the columns are not those of names without the ones set aside")
-    check_numbers(arrays, {"frequencies": (model.n_components_, len(names))})
-    given = arrays["frequencies"]
-    if (given > 1).any() or not np.array_equal(given[:, ~gone], arrays["table"][1::2].T):
-        raise ValueError("a frequency is above one, or not that of the table")
-    model._names, model._aside, model.frequencies_ = tuple(names), gone, given
-    model._copies = _read_duplicates(typed(metadata, "copies", list), len(names))
-    if {copy.column for copy in model._copies} != set(aside):
-        raise ValueError("copies are not the columns set aside")
-    model._dependent = _read_duplicates(metadata.get("dependent", []), len(names))  # not in 0.1.0
-    noninformative = metadata.get("noninformative", _tied(given, gone))  # not in 0.1.0
-    _check_places(noninformative, len(names), "noninformative")
-    model._noninformative = np.zeros(len(names), bool)
-    model._noninformative[noninformative] = True
-    if not (given[:, noninformative] == given[:1, noninformative]).all() or (model._noninformative & gone).any():
-        raise ValueError("a noninformative column has more than one frequency, or was set aside")
-    model.n_unseen_, model._limit = float(metadata.get("n_unseen", 0.0)), metadata.get("limit", 0)
-    if not np.isfinite(model.n_unseen_) or model.n_unseen_ < 0 or type(model._limit) is not int:
-        raise ValueError("n_unseen or limit is no number")
-    model._numbers = _read_numbers(typed(metadata, "path", dict), typed(metadata, "chosen", dict))
-    model._purity = _read_purity(typed(metadata, "purity", dict), model.n_components_)
-    model.purity_ = build_frame(model._purity, "pyarrow")
 
 
 def _check_places(places: list[Any], length: int, what: str) -> None:

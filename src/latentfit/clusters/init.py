@@ -107,7 +107,8 @@ def pure_clusters(
             if watched == 0:
                 d_max, exact = cluster_d_max(rows, found, d)
                 if passes(rows, found, d_max, tau, alpha):
-                    return PureClusters(_in_order(found), row_of, d_max[_order(found)], exact, (*reached, 0.0))
+                    order, labels = _by_appearance(found)
+                    return PureClusters(labels, row_of, d_max[order], exact, (*reached, 0.0))
         reached.append(float(least))
         labels = closest
     return PureClusters(None, row_of, None, False, tuple(reached))
@@ -156,7 +157,10 @@ def _search(
     if d == 1:  # a single column depends on nothing
         return 0.0, labels
     everything = comb(rows.n_columns, d) <= WATCH_ALL
-    subsets = _all_subsets(rows.n_columns, d) if everything else _outstanding(rows, labels, d, None)
+    if everything:
+        subsets = np.array(list(combinations(range(rows.n_columns), d)), np.intp)
+    else:
+        subsets = _outstanding(rows, labels, d, None)
     least = max(alpha * rows.total_weight / 2, float(rows.each_weight().min())) - ROUNDING
     excess, labels = _tabu(_Board(rows, labels, kappa, subsets, tau, least), max_moves, rng)
     for _ in range(0 if everything else MAX_ROUNDS):
@@ -168,10 +172,6 @@ def _search(
         subsets = np.unique(np.vstack([subsets, failing]), axis=0)
         excess, labels = _tabu(_Board(rows, labels, kappa, subsets, tau, least), max_moves, rng)
     return excess, labels
-
-
-def _all_subsets(n_columns: int, d: int) -> Ints:
-    return np.array(list(combinations(range(n_columns), d)), np.intp)
 
 
 def _outstanding(rows: Table, labels: Ints, d: int, tau: float | None) -> Ints:
@@ -216,7 +216,8 @@ class _Board:
         self.d = subsets.shape[1]
         self.complete = np.asarray(rows.present[:, subsets].all(axis=2))  # (n, S)
         self.value = (rows.codes[:, subsets] == 1) & self.complete[:, :, None]  # (n, S, d)
-        self.cell = _cells(self.value)  # (n, S)
+        # which unique row each row shows on each subset (n, S), numbered from 0 subset by subset
+        self.cell = np.stack([pattern_ids(self.value[:, s]) for s in range(len(subsets))], axis=1)
         n_cells, S = int(self.cell.max()) + 1, len(subsets)
         self.counts = np.zeros((self.kappa, S, n_cells))
         self.ones = np.zeros((self.kappa, S, self.d))
@@ -291,12 +292,6 @@ def _step(x: Floats, w: Floats) -> Floats:
     return _phi(np.maximum(x + w, 0.0)) - _phi(np.maximum(x, 0.0))
 
 
-def _cells(value: NDArray[np.bool_]) -> Ints:
-    """Which unique row each row shows on each subset (n, S), numbered from 0 subset by subset."""
-    columns = [pattern_ids(value[:, s]) for s in range(value.shape[1])]
-    return np.stack(columns, axis=1)
-
-
 # ------------------------------------------------------------ starts
 
 
@@ -346,11 +341,8 @@ def _fill(labels: Ints, kappa: int, rng: np.random.Generator) -> Ints:
     return labels
 
 
-def _order(labels: Ints) -> Ints:
-    """Clusters in the order in which they appear."""
-    _, first = np.unique(labels, return_index=True)
-    return np.asarray(np.argsort(first), np.intp)
-
-
-def _in_order(labels: Ints) -> Ints:
-    return np.asarray(np.argsort(_order(labels))[labels], np.intp)
+def _by_appearance(labels: Ints) -> tuple[Ints, Ints]:
+    """Clusters in the order in which they appear, and the labels (n,) numbered by it."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return np.asarray(order, np.intp), np.asarray(np.argsort(order)[inverse], np.intp)

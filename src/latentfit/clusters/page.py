@@ -63,33 +63,30 @@ def _figures(fitted: BernoulliMixture) -> list[Figure]:
         how = "as asked for"
     purity = rows_of(as_frame(fitted.purity_))
     flagged = sum(bool(row["flagged"]) for row in purity)
-    doubt = float(np.average([row["impurity"] for row in purity], weights=fitted.weights_)) if len(purity) else 0.0
+    misplaced = float(np.average([row["impurity"] for row in purity], weights=fitted.weights_)) if purity else 0.0
     return [
         Figure("Clusters", f"{fitted.n_components_:,}", how),
         Figure("Flagged as impure", f"{flagged:,}", f"of {fitted.n_components_:,}"),
-        Figure("Rows that may be elsewhere", f"{doubt:.0%}", "expected proportion of all rows"),
+        Figure("Rows that may be elsewhere", f"{misplaced:.0%}", "expected proportion of all rows"),
     ]
 
 
 def _map(fitted: BernoulliMixture, most: int) -> Chart:
     """Clusters × the columns that tell most about them; what betrays a flagged cluster is marked."""
-    names = distinct(fitted._names)
-    suspects = suspect_cells(fitted.purity_, [str(name) for name in fitted._names])
-    kept = min(fitted.n_components_, SHOWN_CLUSTERS)
-    suspects = [(k, n) for k, n in suspects if k < kept]
-    shown = shown_columns(fitted.weights_, fitted.frequencies_, sorted({n for _, n in suspects})[:most], most)
-    clusters = [f"{k} · {fitted.weights_[k]:.0%}" for k in range(kept)]
+    names, size = distinct(fitted._names), min(fitted.n_components_, SHOWN_CLUSTERS)
+    suspects = [(k, n) for k, n in suspect_cells(fitted.purity_, [str(name) for name in fitted._names]) if k < size]
+    columns = shown_columns(fitted.weights_, fitted.frequencies_, sorted({n for _, n in suspects})[:most], most)
+    clusters = [f"{k} · {fitted.weights_[k]:.0%}" for k in range(size)]
     # Columns stand in rows: their names are long, clusters are few.
     spec = heat_map(
-        fitted.frequencies_[:kept, shown].T, [names[n] for n in shown], clusters, row="",
+        fitted.frequencies_[:size, columns].T, [names[n] for n in columns], clusters, row="",
         column="cluster · proportion of rows", value="how often it is yes", percent=True, largest=1.0,
-        numbers=kept <= 8, legend=kept > 8, cell=20 if most > PICTURE_COLUMNS else 24,
+        numbers=size <= 8, legend=size > 8, cell=20 if most > PICTURE_COLUMNS else 24,
     )  # fmt: skip
-    inside = set(shown.tolist())
-    marked = [(clusters[k], names[n]) for k, n in suspects if n in inside]
+    marked = [(clusters[k], names[n]) for k, n in suspects if n in columns]
     if marked:
         spec["layer"].append(_marks(marked))
-    cut = "" if len(shown) == len(names) else f" The {len(shown)} most informative of {len(names):,} columns."
+    cut = "" if len(columns) == len(names) else f" The {len(columns)} most informative of {len(names):,} columns."
     frame_note = " A red frame marks what betrays a flagged cluster." if marked else ""
     return Chart(spec, f"How often each column is yes in each cluster.{cut}{frame_note}")
 
@@ -112,12 +109,12 @@ def _frequencies(fitted: BernoulliMixture) -> Section:
         blocks.append(_map(fitted, ALL_COLUMNS))
     overall = fitted.weights_ @ fitted.frequencies_
     differs = np.abs(fitted.frequencies_ - overall)
-    low, high = _bounds(fitted)
+    bounds = _bounds(fitted)
     rows = []
     for flat in np.argsort(-differs, axis=None, kind="stable")[:MOST_ROWS].tolist():
         k, n = divmod(flat, len(fitted._names))
-        bounds = [None, None] if low is None or high is None else [float(low[k, n]), float(high[k, n])]
-        rows.append([k, str(fitted._names[n]), float(fitted.frequencies_[k, n]), *bounds, float(overall[n])])
+        ends = [None if bound is None else float(bound[k, n]) for bound in bounds]
+        rows.append([k, str(fitted._names[n]), float(fitted.frequencies_[k, n]), *ends, float(overall[n])])
     proportions = [Column(name, ".1%") for name in ("yes", "from", "to", "overall")]
     caption = (
         "How often a column is yes in a cluster, with 95 % intervals where the rows are at hand; the least usual first."
@@ -170,13 +167,9 @@ def _number(fitted: BernoulliMixture) -> Section:
     rows = []
     for name in CRITERIA:
         values = np.asarray(path[name], float)
-        if np.isfinite(values).any():
-            best = np.nanmin(values)
-            rows += [
-                {"x": number, "y": float(value - best), "series": name}
-                for number, value in zip(numbers, values, strict=True)
-                if np.isfinite(value)
-            ]
+        finite = np.flatnonzero(np.isfinite(values))
+        above = values - values[finite].min(initial=np.inf)
+        rows += [{"x": numbers[at], "y": float(above[at]), "series": name} for at in finite]
     blocks: list[Block] = []
     if len(numbers) > 1 and rows:
         spec = lines(rows, x="clusters", y="above its best", series="criterion", whole_x=True,
@@ -196,16 +189,17 @@ def _assumed(fitted: BernoulliMixture) -> Section:
         "Inside a cluster columns are independent; rows are drawn one by one; cells are missing at random. Columns "
         "that nearly equal another would make clusters of their own, so they are set aside before the fit."
     )
-    copies = rows_of(as_frame(fitted.copies_))
     blocks: list[Block] = []
-    if len(copies):
-        rows = [[row["column"], row["copies"], row["correlation"]] for row in copies]
-        columns: list[str | Column] = ["column", "copies", Column("correlation", ".3f")]
-        blocks.append(DataTable(columns, rows, "Columns that were set aside.", "Near-duplicate columns"))
-    else:
-        blocks.append(Note("No column is a near-duplicate of another."))
-    if len(dependent := rows_of(as_frame(fitted.local_dependence_))):
-        rows = [[row["column"], row["with"], row["correlation"]] for row in dependent]
-        columns = ["column", "with", Column("correlation inside clusters", ".3f")]
-        blocks.append(DataTable(columns, rows, "Both columns are in the model.", "Local dependence"))
+    for frame, second, correlation, caption, title in (
+        (fitted.copies_, "copies", "correlation", "Columns that were set aside.", "Near-duplicate columns"),
+        (
+            fitted.local_dependence_, "with", "correlation inside clusters", "Both columns are in the model.",
+            "Local dependence",
+        ),
+    ):  # fmt: skip
+        rows = [[row["column"], row[second], row["correlation"]] for row in rows_of(as_frame(frame))]
+        if rows:
+            blocks.append(DataTable(["column", second, Column(correlation, ".3f")], rows, caption, title))
+        elif second == "copies":
+            blocks.append(Note("No column is a near-duplicate of another."))
     return Section("What was assumed", blocks, text)

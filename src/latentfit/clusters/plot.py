@@ -103,9 +103,7 @@ def shown_columns(
     information = nats(weights @ frequencies) - weights @ nats(frequencies)
     order = np.argsort(-information, kind="stable")
     wanted = np.isin(order, np.array(always, np.intp))
-    spare = max(most - int(wanted.sum()), 0)
-    keep = wanted | (np.cumsum(~wanted) <= spare)
-    return order[keep]
+    return order[wanted | (np.cumsum(~wanted) <= max(most - int(wanted.sum()), 0))]
 
 
 def suspect_cells(purity: Any, names: Sequence[str]) -> list[tuple[int, int]]:

@@ -27,7 +27,20 @@ LOGIT_TO_DISTANCE = 0.42
 
 @dataclass(frozen=True)
 class BinaryRows:
-    """Rows of zeros and ones (n, L), −1 a missing value, with what made them.
+    """Rows of zeros and ones, −1 a missing value, with what made them.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+        0, 1, or −1 for a missing value.
+    clusters : ndarray of shape (n_rows,)
+        True cluster of every row.
+    weights : ndarray of shape (n_clusters,)
+        Proportions of the clusters.
+    frequencies : ndarray of shape (n_clusters, n_columns)
+        How often each column is 1 in each cluster, before any column repeated another.
+    copied : dict of int to int
+        Column to the column that it repeats.
 
     Examples
     --------
@@ -38,13 +51,23 @@ class BinaryRows:
     """
 
     rows: NDArray[np.int8]
-    clusters: Ints  # (n,)
-    weights: Floats  # (K,)
-    frequencies: Floats  # (K, L), before any column copied another
-    copied: dict[int, int]  # column → the column it repeats
+    clusters: Ints
+    weights: Floats
+    frequencies: Floats
+    copied: dict[int, int]
 
     def coded(self, *, group: bool = True) -> Table:
-        """The same rows as the pipe wants them."""
+        """The same rows as a coded table.
+
+        Parameters
+        ----------
+        group : bool, default=True
+            Store equal rows once, with their number as weight.
+
+        Returns
+        -------
+        latentfit.core.table.table.Table
+        """
         categories = np.array([0, 1])
         columns = tuple(Column(name, categories) for name in range(self.rows.shape[1]))
         codes = self.rows.astype(np.uint8)  # −1, a missing value, becomes the largest code
@@ -65,23 +88,33 @@ def bernoulli_mixture(
     copy_probability: float = 0.6,
     random_state: Seed = None,
 ) -> BinaryRows:
-    """Binary rows in clusters with independent columns, how hard to tell apart one number says.
+    """Binary rows in clusters with independent columns; one number says how hard they are to tell apart.
 
     Parameters
     ----------
-    separation : float
+    n_rows, n_columns, n_clusters : int
+        Numbers of rows, columns and clusters.
+    separation : float, default=16.0
         D: the summed distance between two clusters' logits is D √(n_columns / 20), whatever the number of columns
         that carry it. 30 is easy, 16 middling, 8 difficult, 4.5 hard.
-    informative : float
-        Chance of a column to differ between clusters at all.
-    identifiable : bool
+    informative : float, default=0.5
+        Probability of a column to differ between clusters at all.
+    identifiable : bool, default=False
         At least 2⌈log₂K⌉ + 1 columns differ (where there are so many): with fewer no data could tell K.
-    even : bool
+    even : bool, default=True
         Clusters as large as one another; else in proportion to 1, 2, …, K.
-    missing : float
+    missing : float, default=0.0
         Proportion of the cells hidden.
-    copies : int
+    copies : int, default=0
         So many columns repeat another one, cell by cell with probability `copy_probability`.
+    copy_probability : float, default=0.6
+        Probability that a cell of such a column is repeated.
+    random_state : int, Generator or None, default=None
+        Seed; None draws another table every time.
+
+    Returns
+    -------
+    BinaryRows
 
     Examples
     --------

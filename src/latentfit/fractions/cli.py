@@ -92,14 +92,13 @@ def fractions(
     results.table("fractions", fraction_columns(model.samples_, model.parts_, model.fractions_), main=True)
     results.table("profiles", profile_columns(model.features_, model.parts_, model.profiles_))
     results.model("MixtureFractions", *model_state(model))
-    more = {"n_features": len(model.features_), "parts": model.parts_.tolist(), "weights": model.weights_.tolist()}
     inputs = [values_file, reference]
     summary = summarise(model, report, len(model.fractions_), model.n_components_, seed=seed, inputs=inputs)
-    summary |= more | {"noise": model.noise_}
+    summary |= {"n_features": len(model.features_), "parts": model.parts_.tolist(), "weights": model.weights_.tolist()}
+    summary["noise"] = model.noise_
     facts = (
         f"{number_of(summary['n_rows'], 'samples')}, {number_of(summary['n_features'], 'features')}, "
-        f"{number_of(model.n_components_, 'parts')}; values are "
-        f"explained to ± {model.noise_:.3f}"
+        f"{number_of(model.n_components_, 'parts')}; values are explained to ± {model.noise_:.3f}"
     )
     page = partial(results.report, model, summary, input=values)
     display = partial(show, model, console)
@@ -109,8 +108,8 @@ def fractions(
 def show(model: MixtureFractions, console: Terminal) -> None:
     """The first samples."""
     rows = [
-        [str(name), *(f"{proportion:.3f}" for proportion in proportions)]
-        for name, proportions in zip(model.samples_[:SHOWN].tolist(), model.fractions_[:SHOWN], strict=True)
+        [str(name), *(f"{value:.3f}" for value in row)]
+        for name, row in zip(model.samples_[:SHOWN].tolist(), model.fractions_[:SHOWN], strict=True)
     ]
     title = "fractions" if len(model.fractions_) <= SHOWN else f"fractions of the first {SHOWN} samples"
     console.table(title, ["sample", *(str(part) for part in model.parts_.tolist())], rows)

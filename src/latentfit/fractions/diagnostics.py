@@ -11,6 +11,7 @@ equally good fits lie is a lower bound of how wrong they can be.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,26 +22,30 @@ from latentfit.fractions.em import FractionSteps, fit_parts, residual_squares
 from latentfit.fractions.init import Constraint, UnitValues, random_profiles
 from latentfit.fractions.select import PartsPath
 
-UNSURE, UNKNOWN = 0.05, 0.3
-"""Standard error of a fraction that is reported, and one that leaves no answer."""
-APART = 0.02
-"""Mean distance of equally good blind fractions that is reported; at half of `UNKNOWN` there is no answer."""
-AS_GOOD = 1e-3
-"""Fits whose squared residuals differ by less than this fraction explain the values equally well."""
-LARGE_NOISE = 0.1
-"""A reference that leaves more of a value unexplained than this is not that of these samples."""
-LEAST_NOISE = 1e-4
-"""What is left unexplained below this is rounding, not structure."""
-ONE_DIRECTION, BLIND_DIRECTION = 2 / 3, 1 / 3
-"""Fraction of what is left unexplained that may lie in one direction. By a reference: all of Houseman's cells .50, one
-of four lacking .76 to .86, features that are each a little off .50. Blind: Houseman's mixtures by four parts .27, by
-one to three .57 to .80; a few features or samples ten or five times as noisy as others .17 to .25."""
-BEYOND_NOISE, BLIND_BEYOND_NOISE = 2.0, 3.0
-"""How many times as much as even noise would make that is, at least: of few samples a large fraction is expected."""
-STEPS = 30
-"""Power iterations towards that direction."""
-OTHER_INITS = 3
-"""Random initialisations that a blind fit is compared with."""
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """Limits of the checks, each with its reason."""
+
+    unsure: float = 0.05  # standard error of a fraction that is reported
+    unknown: float = 0.3  # and one that leaves no answer
+    apart: float = 0.02  # mean distance of equally good blind fractions that is reported; half of `unknown`: no answer
+    as_good: float = 1e-3  # relative difference of squared residuals below which fits explain the values equally well
+    large_noise: float = 0.1  # a reference that leaves more of a value unexplained is not that of these samples
+    min_noise: float = 1e-4  # what is left unexplained below this is rounding, not structure
+    # Proportion of what is left unexplained that may lie in one direction. By a reference: all of Houseman's cells .50,
+    # one of four lacking .76 to .86, features that are each a little off .50. Blind: Houseman's mixtures by four parts
+    # .27, by one to three .57 to .80; a few features or samples ten or five times as noisy as others .17 to .25
+    one_direction: float = 2 / 3
+    one_direction_blind: float = 1 / 3
+    # how many times as much as even noise would make that is, at least: of few samples a large proportion is expected
+    beyond_noise: float = 2.0
+    beyond_noise_blind: float = 3.0
+    power_iterations: int = 30  # towards that direction
+    other_inits: int = 3  # random initialisations that a blind fit is compared with
+
+
+SETTINGS = CheckSettings()
 
 
 def examine_fractions(
@@ -76,13 +81,13 @@ def examine_fractions(
     if not known:  # a reference serves one sample as well
         examiner.check_size(len(fractions), "samples")
     _examine_profiles(examiner, profiles, parts, errors, fixed_sum)
-    if known and noise > LARGE_NOISE:
+    if known and noise > SETTINGS.large_noise:
         examiner.doubt(
             "caution",
             f"The reference leaves ± {noise:.2f} of a value unexplained: it lacks a part of these samples, or was "
             "measured in another way.",
         )
-    elif noise > LEAST_NOISE:
+    elif noise > SETTINGS.min_noise:
         _examine_residuals(examiner, data, fractions, profiles, known)
     if not known and 1 < len(parts) >= min(data.values.shape):
         examiner.doubt(
@@ -91,7 +96,14 @@ def examine_fractions(
             "for fewer parts, or give a reference.",
         )
     if not known and len(parts) > 1:
-        _examine_other_inits(examiner, data, fractions, residual, rng)
+        apart = equally_good_distance(data, fractions, residual, rng)
+        examiner.quantities["distance_of_equal_fits"] = apart
+        if apart is not None and apart > SETTINGS.apart:
+            examiner.doubt(
+                "not identifiable" if apart > SETTINGS.unknown / 2 else "caution",
+                f"Other profiles explain the values as well, with fractions that differ by {apart:.3f} on average: "
+                "more is not known without a reference.",
+            )
     if empty:
         examiner.doubt("caution", f"{empty} samples have no value at all and got the mean fractions; leave them out.")
     examiner.check_converged(converged, "The fit", "fractions")
@@ -116,10 +128,10 @@ def equally_good_distance(
     """Largest mean |w − w'| to an equally good fit from another initialisation; None where there is none."""
     steps = FractionSteps.of(data)
     distances = []
-    for _ in range(OTHER_INITS):
+    for _ in range(SETTINGS.other_inits):
         initial = random_profiles(steps.turned, fractions.shape[1], rng)
         other = fit_parts(steps, [("other", initial)], max_iter=300, tol=1e-6).refined.sums
-        if other.residual <= residual * (1 + AS_GOOD) + 1e-12:
+        if other.residual <= residual * (1 + SETTINGS.as_good) + 1e-12:
             distances.append(mean_distance(fractions, other.fractions))
     return max(distances) if distances else None
 
@@ -132,7 +144,7 @@ def one_direction(data: UnitValues, fractions: Floats, profiles: Floats) -> tupl
     n, m = left.shape
     total = float(np.vdot(left, left))
     direction = left[int((left**2).sum(axis=1).argmax())]
-    for _ in range(STEPS):
+    for _ in range(SETTINGS.power_iterations):
         direction = (left @ direction) @ left
         direction = direction / max(float(np.linalg.norm(direction)), 1e-300)
     along = left @ direction
@@ -144,18 +156,19 @@ def _examine_residuals(examiner: Examiner, data: UnitValues, fractions: Floats, 
     """Is what is left noise, or another part?"""
     fraction, times = one_direction(data, fractions, profiles)
     examiner.quantities |= {"residual_in_one_direction": fraction, "residual_direction_over_noise": times}
-    if known and fraction > ONE_DIRECTION and times > BEYOND_NOISE:
-        examiner.doubt(
-            "caution",
-            f"{fraction:.0%} of what the reference leaves unexplained lies in one direction, which noise does not: it "
-            "lacks a part of these samples, or was measured in another way.",
-        )
-    if not known and fraction > BLIND_DIRECTION and times > BLIND_BEYOND_NOISE:
-        examiner.doubt(
-            "caution",
+    most, least = SETTINGS.one_direction, SETTINGS.beyond_noise
+    sentence = (
+        f"{fraction:.0%} of what the reference leaves unexplained lies in one direction, which noise does not: it "
+        "lacks a part of these samples, or was measured in another way."
+    )
+    if not known:
+        most, least = SETTINGS.one_direction_blind, SETTINGS.beyond_noise_blind
+        sentence = (
             f"What {len(profiles)} parts leave unexplained is not noise: {fraction:.0%} of it lies in one direction, "
-            f"{times:.1f} times as much as noise would make; ask for more parts.",
+            f"{times:.1f} times as much as noise would make; ask for more parts."
         )
+    if fraction > most and times > least:
+        examiner.doubt("caution", sentence)
 
 
 def _examine_profiles(
@@ -171,28 +184,15 @@ def _examine_profiles(
     examiner.quantities["nearest_profiles"] = float(rest.min())
     free = K - 1 if fixed_sum else K
     span = profiles[1:] - profiles[0] if fixed_sum else profiles
-    if profiles.shape[1] < free or errors[worst] > UNKNOWN or np.linalg.matrix_rank(span) < free:
+    if profiles.shape[1] < free or errors[worst] > SETTINGS.unknown or np.linalg.matrix_rank(span) < free:
         examiner.doubt(
             "not identifiable",
             f"The profile of part {parts[worst]!r} is nearly a mixture of others (its nearest is {near!r}), so its "
             "fraction cannot be estimated; add features in which they differ, or leave one of them out.",
         )
-    elif errors[worst] > UNSURE:
+    elif errors[worst] > SETTINGS.unsure:
         examiner.doubt(
             "caution",
             f"The fraction of part {parts[worst]!r} is known to ± {errors[worst]:.2f} only (its nearest is {near!r}); "
             "add features in which they differ.",
-        )
-
-
-def _examine_other_inits(
-    examiner: Examiner, data: UnitValues, fractions: Floats, residual: float, rng: np.random.Generator
-) -> None:
-    apart = equally_good_distance(data, fractions, residual, rng)
-    examiner.quantities["distance_of_equal_fits"] = apart
-    if apart is not None and apart > APART:
-        examiner.doubt(
-            "not identifiable" if apart > UNKNOWN / 2 else "caution",
-            f"Other profiles explain the values as well, with fractions that differ by {apart:.3f} on average: more is "
-            "not known without a reference.",
         )

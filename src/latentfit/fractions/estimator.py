@@ -376,11 +376,8 @@ class MixtureFractions(TransformerMixin, LatentModel):
             raise DataError(f"none of the {given.shape[1]} features holds a value; every cell is missing")
         if not seen.all():
             first = given.column_names[int((~seen).argmax())]
-            warnings.warn(
-                f"{int((~seen).sum())} features hold no value, {first!r} first, and were set aside",
-                DataWarning,
-                stacklevel=3,
-            )
+            text = f"{int((~seen).sum())} features hold no value, {first!r} first, and were set aside"
+            warnings.warn(text, DataWarning, stacklevel=3)
         if self.reference is None:
             self._notes = []
             return given.take_columns(np.flatnonzero(seen)), None
@@ -434,11 +431,32 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return fraction_state(self)
+    def _state(self) -> tuple[Arrays, dict[str, Any]]:
+        arrays = {"profiles": self.profiles_, "weights": self.weights_}
+        metadata = {
+            "parts": plain_names(self.parts_.tolist()),
+            "features": plain_names(self.features_),
+            "known": self._known,
+            "noise": self.noise_,
+        }
+        return with_fit_history(self, arrays, metadata)
 
-    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-        restore_fractions(self, arrays, metadata)
+    def _restore(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
+        parts, features = read_names(metadata, "parts"), read_names(metadata, "features")
+        check_numbers(arrays, {"profiles": (len(parts), len(features)), "weights": (len(parts),)})
+        total = float(arrays["weights"].sum())
+        off = {"sum_to_one": abs(total - 1), "sum_at_most_one": total - 1, "nonnegative": 0.0}[self.constraint]
+        if (arrays["profiles"] > 1).any() or off > ROUNDING:
+            raise ValueError("a profile is above one, or the weights have another sum than they may have")
+        restore_fit_history(self, arrays, metadata, features)
+        if any(type(name) is int and not 0 <= name < self.n_features_in_ for name in features):
+            raise ValueError("features names a column that does not exist")
+        self.noise_ = typed(metadata, "noise", float)
+        if self.noise_ < 0:
+            raise ValueError(f"noise is {self.noise_}")
+        self._known = typed(metadata, "known", bool)
+        self.features_, self.weights_ = tuple(features), arrays["weights"]
+        self._publish(arrays["profiles"], name_array(parts, "parts"))
 
     parts_: NDArray[Any]
     samples_: NDArray[Any]
@@ -448,9 +466,7 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
 def _in_order(data: UnitValues) -> tuple[UnitValues, NDArray[np.intp]]:
     """Samples and features in an order that their values decide, and the places of those features."""
-    rows, columns = canonical_order(
-        np.where(data.shown, data.values, np.nan) if data.shown is not None else data.values
-    )
+    rows, columns = canonical_order(data.values if data.shown is None else np.where(data.shown, data.values, np.nan))
     shown = None if data.shown is None else np.ascontiguousarray(data.shown[np.ix_(rows, columns)])
     return UnitValues(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), shown), columns
 
@@ -466,38 +482,3 @@ def profile_columns(features: tuple[str | int, ...], parts: NDArray[Any], profil
     if "feature" in map(str, parts.tolist()):
         raise DataError("a part is called 'feature', which is the column of the features' names; rename the part")
     return {"feature": names, **{str(part): row for part, row in zip(parts.tolist(), profiles, strict=True)}}
-
-
-# -----------------------------------------------------------------------------
-# What the model file of mixture fractions holds: profiles, names of parts and features, the fit history.
-
-
-def fraction_state(model: MixtureFractions) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of a fitted model."""
-    arrays = {"profiles": model.profiles_, "weights": model.weights_}
-    metadata = {
-        "parts": plain_names(model.parts_.tolist()),
-        "features": plain_names(model.features_),
-        "known": model._known,
-        "noise": model.noise_,
-    }
-    return with_fit_history(model, arrays, metadata)
-
-
-def restore_fractions(model: MixtureFractions, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Make `model` what `fraction_state` described; what does not fit together raises ValueError."""
-    parts, features = read_names(metadata, "parts"), read_names(metadata, "features")
-    check_numbers(arrays, {"profiles": (len(parts), len(features)), "weights": (len(parts),)})
-    total, constraint = float(arrays["weights"].sum()), model.constraint
-    off = {"sum_to_one": abs(total - 1), "sum_at_most_one": total - 1, "nonnegative": 0.0}[constraint]
-    if (arrays["profiles"] > 1).any() or off > ROUNDING:
-        raise ValueError("a profile is above one, or the weights have another sum than they may have")
-    restore_fit_history(model, arrays, metadata, features)
-    if any(type(name) is int and not 0 <= name < model.n_features_in_ for name in features):
-        raise ValueError("features names a column that does not exist")
-    model.noise_ = typed(metadata, "noise", float)
-    if model.noise_ < 0:
-        raise ValueError(f"noise is {model.noise_}")
-    model._known = typed(metadata, "known", bool)
-    model.features_, model.weights_ = tuple(features), arrays["weights"]
-    model._publish(arrays["profiles"], name_array(parts, "parts"))

@@ -99,9 +99,9 @@ def plot_profiles(model: MixtureFractions, *, ax: Any = None) -> Any:
 def sample_fractions(model: MixtureFractions, samples: Any = None) -> tuple[Floats, list[str]]:
     """Fractions (samples, parts) of the fit or of `samples`, and the samples' names."""
     if samples is not None:
-        proportions = model.transform(samples)
-        names = getattr(samples, "row_names", None) or range(1, len(proportions) + 1)
-        return proportions, [str(name) for name in names]
+        fractions = model.transform(samples)
+        names = getattr(samples, "row_names", None) or range(1, len(fractions) + 1)
+        return fractions, [str(name) for name in names]
     if not hasattr(model, "fractions_"):
         raise DataError("a model file stores no samples; give samples to draw")
     return model.fractions_, [str(name) for name in model.samples_.tolist()]
@@ -111,6 +111,6 @@ def differing_features(profiles: Floats, most: int = MOST_FEATURES) -> NDArray[n
     """The features in which parts (K, features) differ most, by variance, those of like profiles side by side."""
     if len(profiles) == 1:
         return np.arange(min(most, profiles.shape[1]))
-    kept = np.argsort(-profiles.var(axis=0), kind="stable")[:most]
-    inside = profiles[:, kept]
-    return kept[np.lexsort((kept, -inside.max(axis=0), inside.argmax(axis=0)))]
+    chosen = np.argsort(-profiles.var(axis=0), kind="stable")[:most]
+    inside = profiles[:, chosen]
+    return chosen[np.lexsort((chosen, -inside.max(axis=0), inside.argmax(axis=0)))]

@@ -36,9 +36,6 @@ from scipy.stats import gamma, norm, t
 from latentfit.core.kernels import Floats
 
 Bits = NDArray[np.float32]
-Statistic = Callable[[Floats], float]
-"""A measure of dependence of rows (m, L) in {0, 1, nan}; larger means more dependent."""
-
 Tail = Callable[[float], float]
 """Upper tail of a distribution with mean 0 and spread 1."""
 
@@ -71,18 +68,8 @@ class Rows:
     def n_rows(self) -> int:
         return int(self.ones.shape[0])
 
-    def pick(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Rows:
-        return Rows(self.ones[rows], None if self.shown is None else self.shown[rows])
-
     def keep(self, columns: NDArray[np.intp]) -> Rows:
         return Rows(self.ones[:, columns], None if self.shown is None else self.shown[:, columns])
-
-    def values(self) -> Floats:
-        """Cells as numbers, missing values as nan."""
-        cells = self.ones.astype(np.float64)
-        if self.shown is not None:
-            cells[self.shown == 0] = np.nan
-        return cells
 
 
 @dataclass(frozen=True)
@@ -98,35 +85,28 @@ class Tested:
 UNTESTED = Tested(float("nan"), float("nan"), float("nan"), 1.0)
 
 
-def compare_with_permutations(
-    rows: Rows, rng: np.random.Generator, *, n_permutations: int, extra: Statistic | None = None
-) -> list[Tested]:
-    """Largest pair, top eigenvalue, and `extra` when given; untested when rows or varying columns are too few."""
+def compare_with_permutations(rows: Rows, rng: np.random.Generator, *, n_permutations: int) -> list[Tested]:
+    """Largest pair and top eigenvalue; untested when rows or varying columns are too few."""
     varying = varying_columns(rows)
-    tails: list[Tail] = [gumbel_tail, tracy_widom_tail]
-    if extra is not None:
-        tails.append(gumbel_tail)
     if rows.n_rows < MIN_ROWS or len(varying) < 2:
-        return [UNTESTED for _ in tails]
+        return [UNTESTED, UNTESTED]
     rows = rows.keep(varying)
     pairs = None if rows.shown is None else rows.shown.T @ rows.shown
 
-    def measure(some: Rows) -> list[float]:
+    def measure(some: Rows) -> tuple[float, float]:
         S = shrunk_correlations(some, pairs)
-        found = [largest_pair(S)[0], top_eigenvalue(S)]
-        return found + ([] if extra is None else [float(extra(some.values()))])
+        return largest_pair(S)[0], top_eigenvalue(S)
+
+    def judged() -> list[Tested]:
+        return [judge(*one) for one in zip(value, np.array(null).T, (gumbel_tail, tracy_widom_tail), strict=True)]
 
     value = measure(rows)
     null = [measure(permute_columns(rows, rng)) for _ in range(n_permutations)]
-    found = _judge_all(value, null, tails)
-    if BORDERLINE[0] <= max(test.z for test in found) < BORDERLINE[1]:
+    tests = judged()
+    if BORDERLINE[0] <= max(test.z for test in tests) < BORDERLINE[1]:
         null += [measure(permute_columns(rows, rng)) for _ in range((SHARPER - 1) * n_permutations)]
-        found = _judge_all(value, null, tails)
-    return found
-
-
-def _judge_all(value: list[float], null: list[list[float]], tails: list[Tail]) -> list[Tested]:
-    return [judge(v, draws, tail) for v, draws, tail in zip(value, np.array(null).T, tails, strict=True)]
+        tests = judged()
+    return tests
 
 
 def varying_columns(rows: Rows) -> NDArray[np.intp]:
@@ -159,8 +139,8 @@ def shrunk_correlations(rows: Rows, pairs: Bits | None = None, weight: Floats | 
     M = rows.shown
     left = X if weight is None else X * weight[:, None].astype(X.dtype)
     both = (left.T @ X).astype(np.float64)
+    m = float(rows.n_rows) if weight is None else float(weight.sum())
     if M is None:
-        m = float(rows.n_rows) if weight is None else float(weight.sum())
         single = np.diag(both).copy()
         covariance = both
         covariance *= m  # in place: permutations come here thousands of times
@@ -170,7 +150,6 @@ def shrunk_correlations(rows: Rows, pairs: Bits | None = None, weight: Floats | 
     else:
         N = (M.T @ M if weight is None else (M * weight[:, None].astype(M.dtype)).T @ M) if pairs is None else pairs
         N = N.astype(np.float64)
-        m = float(rows.n_rows) if weight is None else float(weight.sum())
         single = (left.T @ M).astype(np.float64)  # ones of column i among the rows that show j
         covariance = N * both - single * single.T
         spread = np.maximum(N * single - np.square(single), 0.0)
@@ -193,10 +172,6 @@ def top_eigenvalue(S: Floats) -> float:
     if len(S) <= DENSE_EIGEN:
         return float(np.linalg.eigvalsh(S)[-1])
     return float(eigsh(S, k=1, which="LA", v0=np.ones(len(S)), tol=1e-8, return_eigenvectors=False)[0])
-
-
-def top_eigenvector(S: Floats) -> Floats:
-    return np.asarray(np.linalg.eigh(S)[1][:, -1])
 
 
 # ----------------------------------------------------------------------- tails

@@ -17,7 +17,7 @@ Where rows of zeros were never recorded (`truncated`) the table has those that a
 not known: it follows the negative binomial distribution of failures before N successes, with variance V = N P0 / (1 −
 P0)². That takes V m mᵀ off the information, m being the mean score of an all-zero row.
 
-Wide tables: the columns that tell classes apart best, as many as `CORE` parameters hold, are inverted together with
+Wide tables: the columns that tell classes apart best, as many as `core` parameters hold, are inverted together with
 the weights; every other column joins them one at a time, since it moves rows between classes the least.
 
 Paper     Louis 1982; Wilson 1927 for the form of the intervals
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from latentfit.clusters.em import unseen_fraction, zero_posterior
+from latentfit.clusters.em import ZeroRow
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
@@ -49,20 +49,24 @@ from latentfit.core.verdict import reach_ends, standard_errors_of, wilson
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
-CORE = 1_200
-"""Parameters inverted together: half a second."""
-INFORMATION_WORK = 2e10
-"""Rows × core parameters²: above it the missing information is that of a sample of the rows, scaled up."""
-MIN_PROPORTION = 0.01
-"""Smallest proportion of the complete information that may be left: less, and the class is not told apart at all."""
-HIDDEN = 1.5
-"""How often the spread due to hidden classes is counted. The posterior was fitted to the same rows and is too sure, and
-the curvature at the optimum understates how far overlapping classes can move: on simulated mixtures kept apart from the
-reported ones the squared errors of this part came out 1.3 to 2.4 times as large as the information says."""
-SURE = 1e-7
-"""Posterior error probability below which a row counts as knowing its class: it hides no information."""
-ROWS_AT_ONCE, COLUMNS_AT_ONCE = 4_096, 64
-"""Rows whose scores, and columns beside the core whose information, are held together."""
+
+@dataclass(frozen=True)
+class InformationSettings:
+    """Constants of the observed information, each with its reason."""
+
+    core: int = 1_200  # parameters inverted together: half a second
+    work: float = 2e10  # rows × core parameters²: above it a sample of the rows is looked at, and scaled up
+    min_proportion: float = 0.01  # of the complete information: with less left the class is not told apart at all
+    # how often the spread due to hidden classes is counted: the posterior was fitted to the same rows and is too sure,
+    # and the curvature at the optimum understates how far overlapping classes can move. On simulated mixtures kept
+    # apart from the reported ones the squared errors of this part were 1.3 to 2.4 times what the information says
+    hidden: float = 1.5
+    sure: float = 1e-7  # posterior error probability below which a row hides no information about its class
+    rows_at_once: int = 4_096  # rows whose scores are held together
+    columns_at_once: int = 64  # columns outside the core whose information is held together
+
+
+SETTINGS = InformationSettings()
 
 
 @dataclass(frozen=True)
@@ -137,33 +141,25 @@ def column_intervals(
     """
     low, high = (np.empty_like(frequencies) for _ in range(2))
     z, tied_columns = standard_errors_of(level), noninformative[~aside.columns]
-    heard, free = table.without(tied_columns), ~aside.columns & ~noninformative
-    part = Mixture(mixture.weights, mixture.table[np.repeat(~tied_columns, 2)], heard.column_offsets)
-    found = frequency_intervals(
-        heard, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for, truncated=truncated
+    informative, free = table.without(tied_columns), ~aside.columns & ~noninformative
+    part = Mixture(mixture.weights, mixture.table[np.repeat(~tied_columns, 2)], informative.column_offsets)
+    own = frequency_intervals(
+        informative, part, level=level, smoothing=smoothing, n_jobs=n_jobs, stands_for=stands_for, truncated=truncated
     )
-    low[:, free], high[:, free] = found.low, found.high
-    shared = (
-        stands_for * table.singles().reshape(-1, 2)[tied_columns]
-    )  # all rows tell of a frequency that all classes share
-    rows = shared.sum(axis=1) + mixture.n_classes * smoothing
-    low[:, noninformative], high[:, noninformative] = reach_ends(
-        shared[:, 1], shared[:, 0], wilson(frequencies[:, noninformative], rows, z)
-    )
-    ones, rows = aside.ones, aside.rows
-    low[:, aside.columns], high[:, aside.columns] = reach_ends(
-        ones, rows - ones, wilson(frequencies[:, aside.columns], rows + 1, z)
-    )
+    low[:, free], high[:, free] = own.low, own.high
+    # all rows count for a frequency that all classes share
+    shared = stands_for * table.singles().reshape(-1, 2)[tied_columns]
+    for columns, ones, rows, pseudo_rows in (
+        (noninformative, shared[:, 1], shared.sum(axis=1), mixture.n_classes * smoothing),
+        (aside.columns, aside.ones, aside.rows, 1.0),
+    ):
+        interval = wilson(frequencies[:, columns], rows + pseudo_rows, z)
+        low[:, columns], high[:, columns] = reach_ends(ones, rows - ones, interval)
     return low, high
 
 
 def effective_rows(
-    table: Table,
-    mixture: Mixture,
-    posterior: Floats,
-    smoothing: float,
-    stands_for: float = 1.0,
-    truncated: bool = False,
+    table: Table, mixture: Mixture, posterior: Floats, smoothing: float, stands_for: float = 1, truncated: bool = False
 ) -> tuple[Floats, Floats]:
     """Effective rows (K, L) of every frequency, and the variances (K,) of the weights."""
     K, L = mixture.n_classes, table.n_columns
@@ -176,12 +172,11 @@ def effective_rows(
     lost = unseen_scores(mixture, float(weight.sum())) if truncated else np.zeros((K, L + 1))
     if K == 1:
         hidden_fraction = np.square(lost[0, :-1]) / complete[0]
-        left = max(1 - float(hidden_fraction.sum()), MIN_PROPORTION)
+        left = max(1 - float(hidden_fraction.sum()), SETTINGS.min_proportion)
         return _rows(seen, complete, (1 + hidden_fraction / left) / complete), np.zeros(1)
     core = core_columns(mixture, K, L)
-    unsure = np.flatnonzero(1 - posterior.max(axis=1) > SURE)
-    step = _step(len(unsure), K * (len(core) + 1))
-    some = unsure[::step]
+    unsure = np.flatnonzero(1 - posterior.max(axis=1) > SETTINGS.sure)
+    some = unsure[:: _step(len(unsure), K * (len(core) + 1))]
     scale = weight[unsure].sum() / max(weight[some].sum(), 1e-300)
     hidden = _Hidden(table.codes[some] == 1, shown[some], posterior[some], scale * weight[some], p)
     # core: for each class its core columns, then its weight; the last class's weight is not free
@@ -199,29 +194,27 @@ def effective_rows(
     variance[free] = np.diag(inverse)
     rows[:, core] = _rows(seen[:, core], complete[:, core], variance[own[:, :-1]])
     other = np.setdiff1d(np.arange(L), core)
-    for begin in range(0, len(other), COLUMNS_AT_ONCE):  # each beside the core alone: Schur's complement
-        columns = other[begin : begin + COLUMNS_AT_ONCE]
-        beside = hidden.between(columns, core, left_ends=False).reshape(K, len(columns), -1)[:, :, free]
-        beside = beside + lost[:, columns, None] * lost_core[free]
+    for begin in range(0, len(other), SETTINGS.columns_at_once):  # each with the core alone: Schur's complement
+        columns = other[begin : begin + SETTINGS.columns_at_once]
+        cross = hidden.between(columns, core, left_ends=False).reshape(K, len(columns), -1)[:, :, free]
+        cross = cross + lost[:, columns, None] * lost_core[free]
         alone = -hidden.within(columns) - np.einsum("kc,lc->ckl", lost[:, columns], lost[:, columns])
         alone[:, np.arange(K), np.arange(K)] += complete[:, columns].T
         for c, j in enumerate(columns):
-            left = alone[c] - beside[:, c] @ inverse @ beside[:, c].T
+            left = alone[c] - cross[:, c] @ inverse @ cross[:, c].T
             rows[:, j] = _rows(seen[:, j], complete[:, j], np.diag(_inverse(left)))
     at_weights = np.searchsorted(free, own[:-1, -1])
     J = multinomial[:, :-1]
     spread = np.einsum("ka,ab,kb->k", J, inverse[np.ix_(at_weights, at_weights)], J)
     known = w * (1 - w) / (weight.sum() + K * smoothing)
-    return rows, known + HIDDEN * np.maximum(spread - known, 0.0)
+    return rows, known + SETTINGS.hidden * np.maximum(spread - known, 0.0)
 
 
 def unseen_scores(mixture: Mixture, n_rows: float) -> Floats:
     """√V times the mean score (K, L + 1) of an all-zero row, weights last; `n_rows` with the rows never recorded."""
-    proportion = unseen_fraction(mixture)
-    spread = np.sqrt(n_rows / (1 + proportion) * proportion * (1 + proportion))
-    posterior = zero_posterior(mixture)
-    p = mixture.table[1::2].T
-    scores = np.column_stack([-posterior[:, None] * p, posterior - mixture.weights])
+    zero = ZeroRow.of(mixture)
+    spread = np.sqrt(n_rows / (1 + zero.odds) * zero.odds * (1 + zero.odds))
+    scores = np.column_stack([-zero.posterior[:, None] * mixture.table[1::2].T, zero.posterior - mixture.weights])
     return np.asarray(spread * scores)
 
 
@@ -235,7 +228,7 @@ def counted_weight(table: Table) -> Floats:
 
 def core_columns(mixture: Mixture, K: int, L: int) -> NDArray[np.intp]:
     """The columns whose frequencies differ most between classes, as many as the core holds."""
-    most = max(CORE // K - 1, 1)
+    most = max(SETTINGS.core // K - 1, 1)
     if most >= L:
         return np.arange(L)
     p = mixture.table[1::2]
@@ -246,13 +239,13 @@ def core_columns(mixture: Mixture, K: int, L: int) -> NDArray[np.intp]:
 
 def _step(n_rows: int, size: int) -> int:
     """Every how many-th row is looked at."""
-    return int(max(np.ceil(n_rows * size**2 / INFORMATION_WORK), 1))
+    return int(max(np.ceil(n_rows * size**2 / SETTINGS.work), 1))
 
 
 def _rows(seen: Floats, complete: Floats, variance: Floats) -> Floats:
     """Effective rows: those of known class times the proportion of their information that is left."""
-    proportion = 1 / (1 + HIDDEN * np.maximum(complete * variance - 1, 0.0))
-    return np.asarray(np.maximum(seen * np.maximum(proportion, MIN_PROPORTION), 1.0))
+    proportion = 1 / (1 + SETTINGS.hidden * np.maximum(complete * variance - 1, 0.0))
+    return np.asarray(np.maximum(seen * np.maximum(proportion, SETTINGS.min_proportion), 1.0))
 
 
 def _inverse(information: Floats) -> Floats:
@@ -263,7 +256,7 @@ def _inverse(information: Floats) -> Floats:
         inverse = cho_solve(cho_factor(matrix, lower=True), np.eye(len(matrix)))
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(matrix)
-        inverse = (vectors / np.maximum(values, MIN_PROPORTION)) @ vectors.T
+        inverse = (vectors / np.maximum(values, SETTINGS.min_proportion)) @ vectors.T
     return np.asarray(inverse * np.outer(scale, scale))
 
 
@@ -304,7 +297,8 @@ class _Hidden:
         return out
 
     def _parts(self) -> list[slice]:
-        return [slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, len(self.weight), ROWS_AT_ONCE)]
+        step = SETTINGS.rows_at_once
+        return [slice(begin, begin + step) for begin in range(0, len(self.weight), step)]
 
     def _spread(self, some: slice, k: int, l: int) -> Floats:
         posterior = self.posterior[some]

@@ -20,13 +20,11 @@ from numpy.typing import NDArray
 
 from latentfit.clusters.diagnostics.independence import (
     Rows,
-    Statistic,
     Tested,
     compare_with_permutations,
     largest_pair,
     shrunk_correlations,
     together,
-    top_eigenvector,
     varying_columns,
 )
 from latentfit.core.em import em
@@ -41,14 +39,31 @@ from latentfit.core.table.table import Table
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
-FOLDS = 5
-"""Parts of the rows, each judged by a fit without it."""
-N_ITER = 20
-"""EM iterations that let a fold be forgotten."""
-WORK = 1_000_000_000
-"""Rows × columns × classes over all folds and passes: about a second."""
-FOLD_SALT = 11
-"""Sets the folds apart from other draws for the same rows (`clusters/diagnostics/purity.py` has the rest)."""
+
+@dataclass(frozen=True)
+class PuritySettings:
+    """Constants of the purity test, each with its reason."""
+
+    folds: int = 5  # of the rows, each judged by a fit without it
+    n_iter: int = 20  # EM iterations that let a fold be forgotten
+    fold_work: int = 1_000_000_000  # rows × columns × classes over all folds and iterations: about a second
+    flag_at: float = 3.0  # spreads above the permutations: about one pure cluster in fifty reaches it
+    sampled_rows: int = 200_000  # rows that labels are drawn for
+    max_rows: int = 20_000  # rows tested of one cluster: weaker dependence misplaces few rows
+    product_work: float = 4e8  # rows × columns² of one product: above it fewer rows are tested
+    min_rows: int = 1_000  # rows tested however many columns there are
+    max_columns: int = 1_000  # columns tested together
+    n_suspects: int = 5  # columns named for a flagged cluster
+    one_sided: float = 1.645  # spreads above which a normal variable lies once in twenty times
+    fold_salt: int = 11  # set folds, labels and thinning apart from other draws for the same rows
+    label_salt: int = 12
+    thin_salt: int = 13
+
+
+SETTINGS = PuritySettings()
+KINDS = ("pair", "eigenvalue")
+"""Statistics of the test."""
+Names = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -74,12 +89,12 @@ def cross_fit(
     Cells that are `tied` (C,) have one probability for all classes, as in the fit.
     """
     doubt, by_fold = np.empty(len(label)), []
-    fold = (copies.uniform(FOLD_SALT) * FOLDS).astype(np.intp)
-    per_pass = max(len(label) * table.n_columns * mixture.n_classes * (FOLDS - 1), 1)
-    passes = min(max(WORK // per_pass, 1), N_ITER)
+    fold = (copies.uniform(SETTINGS.fold_salt) * SETTINGS.folds).astype(np.intp)
+    per_pass = max(len(label) * table.n_columns * mixture.n_classes * (SETTINGS.folds - 1), 1)
+    passes = min(max(SETTINGS.fold_work // per_pass, 1), SETTINGS.n_iter)
     which, of = np.unique(copies.pattern, return_inverse=True)
     looked_at = MemoryEngine(table.take(which), n_jobs)
-    for held in range(FOLDS):
+    for held in range(SETTINGS.folds):
         params, rest = mixture, fold != held
         if rest.any():
             steps = table_steps(_unique_rows(table, copies, rest), mixture.n_classes, smoothing, n_jobs, tied=tied)
@@ -111,7 +126,7 @@ def _unique_rows(table: Table, copies: ReplicatedRows, chosen: NDArray[np.bool_]
 # dependent, by selection, even when the model is true. Rows whose label is **drawn from their posterior** are, under
 # the model, independent draws of class k: there the columns are compared with permutations of themselves
 # (`independence`). A
-# cluster is flagged when the largest pair or the top eigenvalue stands `FLAG_AT` or more spreads above its
+# cluster is flagged when the largest pair or the top eigenvalue stands `flag_at` or more spreads above its
 # permutations. #
 # The stated impurity of a cluster is 1 − the mean posterior of its rows, cross-fitted (`cross_fit`): what is expected
 # of them if the model is right. The *certified* impurity is what they stay below in 19 cases of 20, given only when
@@ -122,9 +137,9 @@ def _unique_rows(table: Table, copies: ReplicatedRows, chosen: NDArray[np.bool_]
 # A flagged cluster names its suspects from the posterior-weighted correlations, which no draw disturbs: the pair with
 # the largest one, and the columns that weigh most in the leading eigenvector.
 #
-# Cost: linear in the rows; at most `SAMPLED_ROWS` rows are looked at and `tested_rows` of them in one cluster, chosen
+# Cost: linear in the rows; at most `sampled_rows` rows are looked at and `tested_rows` of them in one cluster, chosen
 # by
-# their hashes; at most `MAX_COLUMNS` columns, those that vary most in the cluster (a choice permutations do not move).
+# their hashes; at most `max_columns` columns, those that vary most in the cluster (a choice permutations do not move).
 #
 # Paper     Najafi, Motahari & Rabiee 2020: (3.3), which the test asks about, and Definition 3.5 for pairs of columns
 # Needs     a fitted mixture of two-valued columns, rows drawn independently
@@ -137,33 +152,11 @@ def _unique_rows(table: Table, copies: ReplicatedRows, chosen: NDArray[np.bool_]
 #           D_max   statistic            (K, 2)   largest pair (D ≈ r²/2), top eigenvalue
 #           ε       impurity, certified  (K,)     stated, and what it stays below in 19 cases of 20
 
-FLAG_AT = 3.0
-"""Spreads above the permutations at which a cluster is flagged: about one pure cluster in fifty reaches it."""
-SAMPLED_ROWS = 200_000
-"""Rows that labels are drawn for."""
-MAX_ROWS = 20_000
-"""Rows of one cluster that are tested: dependence too weak to show in so many misplaces few rows."""
-PRODUCT_WORK = 4e8
-"""Rows × columns² of one product: above it fewer rows are tested."""
-FEWEST_ROWS = 1_000
-"""Rows tested however many columns there are."""
-MAX_COLUMNS = 1_000
-"""Columns tested together."""
-SUSPECTS = 5
-"""Columns named for a flagged cluster."""
-ONE_SIDED = 1.645
-"""Spreads above which a normal variable lies once in twenty times."""
-LABEL_SALT, THIN_SALT = 12, 13
-"""Set labels and thinning apart from other draws for the same rows."""
-
-Names = tuple[str | int, ...]
-
 
 @dataclass(frozen=True)
 class PurityTable:
     """One entry per cluster, in the mixture's order; statistics are (cluster, kind)."""
 
-    kinds: tuple[str, ...]  # "pair", "eigenvalue", and "extra" when one was given
     statistic: Floats
     z: Floats
     null_quantile: Floats  # what permutations exceed in one case of twenty
@@ -177,7 +170,7 @@ class PurityTable:
     def columns(self) -> dict[str, list[float] | list[int] | list[bool] | list[str]]:
         """Plain columns, ready for a frame: what `purity_` shows."""
         out: dict[str, list[float] | list[int] | list[bool] | list[str]] = {"cluster": list(range(len(self.p_value)))}
-        for s, kind in enumerate(self.kinds):
+        for s, kind in enumerate(KINDS):
             out[kind] = self.statistic[:, s].tolist()
             out[f"{kind}_z"] = self.z[:, s].tolist()
             out[f"{kind}_null_quantile"] = self.null_quantile[:, s].tolist()
@@ -198,14 +191,11 @@ def purity_certificates(
     seed: int = 0,
     n_permutations: int = 19,
     n_jobs: int | None = 1,
-    extra: Statistic | None = None,
     tied: NDArray[np.bool_] | None = None,
 ) -> PurityTable:
     """Test (3.3) in every cluster of a mixture fitted to a table of two-valued columns, and certify it.
 
-    `smoothing` and `tied` (cells that all clusters share) as in the fit, for the folds. `extra` is one more statistic
-    of a drawn cluster's cells (m, L) in {0, 1, nan}, such as maximal total correlation with a larger d; it is permuted
-    and flags like the others.
+    `smoothing` and `tied` (cells that all clusters share) as in the fit, for the folds.
     """
     _check(table, mixture, n_permutations)
     with one_blas_thread():
@@ -214,7 +204,7 @@ def purity_certificates(
         crossed = cross_fit(table, mixture, drawn.copies, label, smoothing=smoothing, n_jobs=n_jobs, tied=tied)
         tests, pairs, columns = [], [], []
         for k in counted(range(mixture.n_classes), "are clusters pure", mixture.n_classes, "clusters"):
-            tests.append(drawn.test(k, n_permutations, extra))
+            tests.append(drawn.test(k, n_permutations))
             of_cluster = drawn.posterior[:, k]
             pair, names = suspects(table, drawn.copies, of_cluster, drawn.order) if _flags(tests[-1]) else ((), ())
             pairs.append(pair)
@@ -235,18 +225,18 @@ class _Drawn:
 
     def __init__(self, table: Table, mixture: Mixture, seed: int, n_jobs: int | None) -> None:
         self.table, self.seed = table, seed
-        self.copies = single_rows(table, SAMPLED_ROWS, seed)
+        self.copies = single_rows(table, SETTINGS.sampled_rows, seed)
         which, of = np.unique(self.copies.pattern, return_inverse=True)
         self.posterior = posterior_of(MemoryEngine(table.take(which), n_jobs), mixture)[0][of]
         self.ranks, self.order = class_ranks(mixture), name_order(table)
-        labels = drawn_labels(self.posterior, self.copies.uniform(LABEL_SALT), self.ranks)
-        self.labels = np.where(thinned(self.copies, THIN_SALT), labels, -1)
+        labels = drawn_labels(self.posterior, self.copies.uniform(SETTINGS.label_salt), self.ranks)
+        self.labels = np.where(thinned(self.copies, SETTINGS.thin_salt), labels, -1)
 
-    def test(self, k: int, n_permutations: int, extra: Statistic | None = None) -> list[Tested]:
+    def test(self, k: int, n_permutations: int) -> list[Tested]:
         rng = np.random.default_rng([self.seed, int(self.ranks[k])])
         members = np.flatnonzero(self.labels == k)[: tested_rows(self.table.n_columns)]
         rows = most_varying(cells_of(self.table, self.copies.pattern[members], self.order))[0]
-        return compare_with_permutations(rows, rng, n_permutations=n_permutations, extra=extra)
+        return compare_with_permutations(rows, rng, n_permutations=n_permutations)
 
 
 def _check(table: Table, mixture: Mixture, n_permutations: int) -> None:
@@ -265,21 +255,20 @@ def _check(table: Table, mixture: Mixture, n_permutations: int) -> None:
 
 def _flags(tests: list[Tested]) -> bool:
     """One statistic stands far above its permutations; untested ones (nan) flag nothing."""
-    return any(test.z >= FLAG_AT for test in tests)
+    return any(test.z >= SETTINGS.flag_at for test in tests)
 
 
 def _table(
     tests: list[list[Tested]], impurity: Floats, limit: Floats, pairs: list[Names], columns: list[Names]
 ) -> PurityTable:
-    kinds = ("pair", "eigenvalue", "extra")[: len(tests[0])]
-    z = np.array([[test.z for test in kind] for kind in tests])
-    flagged = np.array([_flags(kind) for kind in tests])
+    numbers = np.array([[(test.value, test.z, test.quantile) for test in both] for both in tests])  # (K, kind, 3)
+    value, z, quantile = numbers[..., 0], numbers[..., 1], numbers[..., 2]
+    flagged = np.array([_flags(both) for both in tests])
     return PurityTable(
-        kinds,
-        statistic=np.array([[test.value for test in kind] for kind in tests]),
+        statistic=value,
         z=z,
-        null_quantile=np.array([[test.quantile for test in kind] for kind in tests]),
-        p_value=np.array([together([test.p_value for test in kind]) for kind in tests]),
+        null_quantile=quantile,
+        p_value=np.array([together([test.p_value for test in both]) for both in tests]),
         flagged=flagged,
         impurity=impurity,
         certified=np.where(flagged | np.isnan(z).all(axis=1), np.nan, limit),
@@ -299,7 +288,7 @@ def stated_impurity(crossed: CrossFit, label: NDArray[np.intp], weight: Floats) 
     part = weight / np.bincount(label, weight, minlength=K)[label]
     probability = np.bincount(label, np.square(part) * crossed.doubt * (1 - crossed.doubt), minlength=K)
     jackknife = (folds - 1) * crossed.by_fold.var(axis=0)
-    return stated, np.minimum(stated + ONE_SIDED * np.sqrt(probability + jackknife), 1.0)
+    return stated, np.minimum(stated + SETTINGS.one_sided * np.sqrt(probability + jackknife), 1.0)
 
 
 def class_ranks(mixture: Mixture) -> NDArray[np.intp]:
@@ -320,7 +309,7 @@ def drawn_labels(posterior: Floats, uniform: Floats, ranks: NDArray[np.intp]) ->
 
 def tested_rows(n_columns: int) -> int:
     """Rows of one cluster that are tested."""
-    return int(np.clip(PRODUCT_WORK / max(n_columns, 1) ** 2, FEWEST_ROWS, MAX_ROWS))
+    return int(np.clip(SETTINGS.product_work / max(n_columns, 1) ** 2, SETTINGS.min_rows, SETTINGS.max_rows))
 
 
 def cells_of(table: Table, unique_rows: NDArray[np.int64], order: NDArray[np.intp]) -> Rows:
@@ -333,10 +322,10 @@ def cells_of(table: Table, unique_rows: NDArray[np.int64], order: NDArray[np.int
 def most_varying(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
     """The columns with the largest p (1 − p) · (rows that show them), those that vary at all, and which they are."""
     varying = varying_columns(rows)
-    if len(varying) > MAX_COLUMNS:
+    if len(varying) > SETTINGS.max_columns:
         ones = rows.ones[:, varying].sum(axis=0, dtype=np.float64)
         shown = float(rows.n_rows) if rows.shown is None else rows.shown[:, varying].sum(axis=0, dtype=np.float64)
-        varying = np.sort(varying[np.argsort(-ones * (1 - ones / shown), kind="stable")[:MAX_COLUMNS]])
+        varying = np.sort(varying[np.argsort(-ones * (1 - ones / shown), kind="stable")[: SETTINGS.max_columns]])
     return rows.keep(varying), varying
 
 
@@ -349,5 +338,5 @@ def suspects(table: Table, copies: ReplicatedRows, membership: Floats, order: ND
     S = shrunk_correlations(rows, weight=counted[members])
     names = [table.columns[order[n]].name for n in kept]
     _, (i, j) = largest_pair(S)
-    leading = np.argsort(-np.abs(top_eigenvector(S)), kind="stable")[:SUSPECTS]
+    leading = np.argsort(-np.abs(np.linalg.eigh(S)[1][:, -1]), kind="stable")[: SETTINGS.n_suspects]
     return (names[i], names[j]), tuple(names[n] for n in leading)

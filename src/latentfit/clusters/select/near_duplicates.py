@@ -44,6 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,41 +56,36 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
-NEAR = 0.8
-"""Correlation from which a column is a near-duplicate: the other one then explains 64 % of its variance. Two ordinary
-questions about one thing have .4 to .6."""
-LARGE = 0.25
-"""A correlation below this is no dependence to care about, however many rows there are to see it."""
-MAX_HELD_FRACTION = 0.25
-"""Proportion of the columns that may be left out of the choice of the number as locally dependent."""
-MIN_HOLDING = 10
-"""Columns of a table from which on any is left out of the choice of the number."""
-MIN_COLUMNS = 3
-"""Columns that stay in any case: two cannot tell clusters from a dependence."""
-MIN_EQUAL = 10
-"""Rows that must say yes, and no, in columns that are set aside as equal: rare ones are equal by chance."""
-SURE = 5.0
-ABOVE_REST = 4.0
-ABOVE_NEXT = 2.0
-MAX_ROUNDS = 6
-"""How often a path starts again without the near-duplicates found."""
-SCREEN_ROWS = 20_000
-"""Rows that are counted: at 20,000 the chance error of a correlation is .007, far below `LARGE`."""
-MAX_SCREENED = 3_000
-"""Columns up to which pairs are counted, L × L numbers: a wider table is fitted as it is, and `screened` says so."""
-THIRD_SURE = 3.0
-"""Spreads above chance from which third columns are heard."""
-MAX_THIRD_RATIO = 0.15
-MIN_TWO_COLUMN_FRACTION = 0.8
-"""Two clusters differ in two columns only when the third squared difference is below this proportion of the second, and
-the first two hold this proportion of all: clusters made by a near-duplicate have .03–.13 and .86–.97, others from .21
-on."""
-MAX_TO_MEAN = 4.0
-"""Among twenty equal columns the largest squared difference is about this many times its mean."""
-MIN_EIGENVALUE = 0.02
-"""Smallest eigenvalue of a correlation matrix to be inverted: equal columns have none."""
-BLOCK = 4_096
-"""Rows held as numbers at once."""
+
+@dataclass(frozen=True)
+class ScreenSettings:
+    """Constants of the search for dependent columns, each with its reason."""
+
+    # correlation from which a column is a near-duplicate: the other one then explains 64 % of its variance; two
+    # ordinary questions about one thing have .4 to .6
+    near: float = 0.8
+    large: float = 0.25  # a correlation below this is no dependence to care about, however many rows show it
+    sure: float = 5.0  # spreads above chance
+    above_rest: float = 4.0  # times the root mean square of the other entries of each column
+    above_next: float = 2.0  # times the next largest entry of each column
+    third_sure: float = 3.0  # spreads above chance from which third columns explain a pair
+    max_held_fraction: float = 0.25  # of the columns may be left out of the choice of the number
+    min_holding: int = 10  # columns of a table from which on any is left out of the choice of the number
+    min_columns: int = 3  # that stay in any case: two cannot tell clusters from a dependence
+    min_equal: int = 10  # rows that must say yes, and no, in equal columns: rare ones are equal by chance
+    max_rounds: int = 6  # how often a path starts again without the columns found
+    max_rows: int = 20_000  # rows that are counted: the chance error of a correlation is then .007, far below `large`
+    max_columns: int = 3_000  # up to which L × L pairs are counted; a wider table is fitted as it is
+    # two clusters differ in two columns only when the third squared difference is below this proportion of the second,
+    # and the first two hold that proportion of all: near-duplicates make .03–.13 and .86–.97, others .21 and more
+    max_third_ratio: float = 0.15
+    min_two_column_fraction: float = 0.8
+    max_to_mean: float = 4.0  # of twenty equal columns the largest squared difference is this many times its mean
+    min_eigenvalue: float = 0.02  # of a correlation matrix to be inverted: equal columns have none
+    block: int = 4_096  # rows held as numbers at once
+
+
+SETTINGS = ScreenSettings()
 
 Until = Callable[[Mixture], bool]
 FitPath = Callable[[Table, Until | None], ClusterPath]
@@ -109,7 +105,7 @@ class NearDuplicate:
     @property
     def duplicate(self) -> bool:
         """One of the two all but determines the other, whatever the cluster."""
-        return min(abs(self.correlation), abs(self.residual)) >= NEAR
+        return min(abs(self.correlation), abs(self.residual)) >= SETTINGS.near
 
 
 @dataclass(frozen=True)
@@ -140,66 +136,73 @@ class PairMoments:
 
 
 def screened_path(
-    table: Table, fit: FitPath, *, seed: int = 0, most_columns: int = MAX_SCREENED, duplicates_only: bool = False
+    table: Table,
+    fit: FitPath,
+    *,
+    seed: int = 0,
+    most_columns: int = SETTINGS.max_columns,
+    duplicates_only: bool = False,
 ) -> Screened:
     """Fit a path, leave columns out that depend on another one as they show, and begin again without them.
 
     `fit(table, until)` makes the path of a table and ends it early where `until(mixture)` says so, as
     `cluster_path` does. A wide table is not screened: with more than `most_columns` columns the L × L counts would
-    dwarf the data. With `duplicates_only` weaker dependences are let be.
+    dwarf the data. With `duplicates_only` weaker dependences stay.
     """
     used_columns = np.ones(table.n_columns, bool)
     if table.n_columns > most_columns:
         return Screened(fit(table, None), used_columns, (), False)
-    sample = draw_sample(table, SCREEN_ROWS, seed)
+    sample = draw_sample(table, SETTINGS.max_rows, seed)
     moments = _as_given(pair_moments(sample.table), sample)
-    copies = equal_columns(moments, [str(column.name) for column in table.columns])
+    names = [str(column.name) for column in table.columns]
+    copies = equal_columns(moments, names)
     used_columns[[one.column for one in copies]] = False
     dependent: list[NearDuplicate] = []
-    holding = table.n_columns >= MIN_HOLDING and not duplicates_only
-    most_held = int(MAX_HELD_FRACTION * table.n_columns) if holding else 0
+    holding = table.n_columns >= SETTINGS.min_holding and not duplicates_only
+    most_held = int(SETTINGS.max_held_fraction * table.n_columns) if holding else 0
 
-    def chosen(found: list[NearDuplicate]) -> list[NearDuplicate]:
-        """Of what was found that which may go, the strongest first."""
-        room, held = int(used_columns.sum()) - MIN_COLUMNS, most_held - len(dependent)
+    def allowed(pairs: list[NearDuplicate]) -> list[NearDuplicate]:
+        """Those of the pairs, the strongest first, of which a column may go."""
+        room, held = int(used_columns.sum()) - SETTINGS.min_columns, most_held - len(dependent)
         out: list[NearDuplicate] = []
-        for one in found:
+        for one in pairs:
             if len(out) < room and (one.duplicate or held > 0):
                 out.append(one)
                 held -= not one.duplicate
         return out
 
-    for _ in range(MAX_ROUNDS):
+    def placed(one: NearDuplicate, at: NDArray[np.intp]) -> NearDuplicate:
+        """The same among the user's columns."""
+        return replace(one, column=int(at[one.column]), copies=int(at[one.copies]))
+
+    for _ in range(SETTINGS.max_rounds):
         at = np.flatnonzero(used_columns)
-        some, names = _some(moments, at), [str(table.columns[n].name) for n in at]
-        found: list[NearDuplicate] = []
-
-        def shows_duplicates(
-            mixture: Mixture, some: PairMoments = some, names: list[str] = names, found: list[NearDuplicate] = found
-        ) -> bool:
-            found += chosen(find_near_duplicates(some, mixture, names))
-            return len(found) > 0
-
-        path = fit(table.without(~used_columns), shows_duplicates)
+        moments_here, names_here = _some(moments, at), [names[n] for n in at]
+        leaving: list[NearDuplicate] = []
         pairs: list[NearDuplicate] = []
-        if not found:
+
+        def finds_some(
+            mixture: Mixture, here: tuple[PairMoments, list[str]] = (moments_here, names_here), out: list[Any] = leaving
+        ) -> bool:
+            out += allowed(find_near_duplicates(here[0], mixture, here[1]))
+            return bool(out)
+
+        path = fit(table.without(~used_columns), finds_some)
+        if not leaving:
             if path.whole_number < path.limit:  # a path that was cut off has clusters as fine as it was let
-                pairs = find_pair_splits(some, path.at(path.whole_number).mixture, names)
-            found = chosen(pairs)
-        if not found:
+                pairs = find_pair_splits(moments_here, path.at(path.whole_number).mixture, names_here)
+            leaving = allowed(pairs)
+        if not leaving:
             if not holding and not duplicates_only:
-                dependent = [replace(_placed(one, at), held=False) for one in pairs if not one.duplicate]
-            return Screened(path, used_columns, tuple(copies), True, tuple(dependent))
-        found = [_placed(one, at) for one in found]
-        copies += [one for one in found if one.duplicate]
-        dependent += [one for one in found if not one.duplicate]
-        used_columns[[one.column for one in found]] = False
-    return Screened(fit(table.without(~used_columns), None), used_columns, tuple(copies), True, tuple(dependent))
-
-
-def _placed(one: NearDuplicate, at: NDArray[np.intp]) -> NearDuplicate:
-    """The same among the user's columns."""
-    return replace(one, column=int(at[one.column]), copies=int(at[one.copies]))
+                dependent = [replace(placed(one, at), held=False) for one in pairs if not one.duplicate]
+            break
+        leaving = [placed(one, at) for one in leaving]
+        copies += [one for one in leaving if one.duplicate]
+        dependent += [one for one in leaving if not one.duplicate]
+        used_columns[[one.column for one in leaving]] = False
+    else:
+        path = fit(table.without(~used_columns), None)
+    return Screened(path, used_columns, tuple(copies), True, tuple(dependent))
 
 
 def with_columns(
@@ -219,20 +222,20 @@ def with_columns(
     for n in np.flatnonzero(~on_path):
         counts = np.stack([(rows.codes[:, n] == code).astype(np.float64) @ proportion for code in (0, 1)]) + 0.5
         out[2 * n : 2 * n + 2] = counts / counts.sum(axis=0)
-    told = np.zeros(rows.n_columns, bool)
-    told[on_path] = noninformative
-    return Mixture(mixture.weights, out, rows.column_offsets), told
+    tied = np.zeros(rows.n_columns, bool)
+    tied[on_path] = noninformative
+    return Mixture(mixture.weights, out, rows.column_offsets), tied
 
 
 def equal_columns(moments: PairMoments, names: Sequence[str]) -> list[NearDuplicate]:
     """Columns that equal another one, or are its opposite, in every row that shows both.
 
     Of equals the column seen most often stays, then the first by name. None where they are more than half of the
-    columns or fewer than `MIN_COLUMNS` would stay.
+    columns or fewer than `min_columns` would stay.
     """
     seen, correlation = np.diag(moments.n_rows), _correlation(moments)
     rarer = (1 - np.sqrt(np.maximum(1 - 4 * moments.scale, 0.0))) / 2 * moments.n_rows  # equal columns: scale p (1 − p)
-    equal = (np.abs(correlation) > 1 - 1e-9) & (rarer >= MIN_EQUAL)
+    equal = (np.abs(correlation) > 1 - 1e-9) & (rarer >= SETTINGS.min_equal)
     staying = np.zeros(len(names), bool)
     out: list[NearDuplicate] = []
     for column in sorted(range(len(names)), key=lambda n: (-seen[n], names[n])):
@@ -242,7 +245,7 @@ def equal_columns(moments: PairMoments, names: Sequence[str]) -> list[NearDuplic
             out.append(NearDuplicate(column, int(twins[0]), value, 1, value))
         else:
             staying[column] = True
-    return out if staying.sum() >= MIN_COLUMNS and 2 * len(out) <= len(names) else []
+    return out if staying.sum() >= SETTINGS.min_columns and 2 * len(out) <= len(names) else []
 
 
 def find_near_duplicates(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearDuplicate]:
@@ -256,7 +259,7 @@ def find_near_duplicates(moments: PairMoments, mixture: Mixture, names: Sequence
     pairs = [(int(left), int(right)) for left, right in np.argwhere(np.triu(alone, 1))]
     pairs = [pair for pair in pairs if not explained_by_third_columns(r, moments.n_rows, *pair)]
     within = within_correlation(moments, mixture, r)
-    large = {pair: float(within[pair]) for pair in pairs if abs(within[pair]) > LARGE}
+    large = {pair: float(within[pair]) for pair in pairs if abs(within[pair]) > SETTINGS.large}
     return _set_aside(moments, large, mixture.n_classes, names)
 
 
@@ -276,7 +279,7 @@ def explained_by_third_columns(r: Floats, n_rows: Floats, i: int, j: int) -> boo
     others[[i, j]] = False
     noise = 1 / np.sqrt(np.maximum(n_rows[i, others] * n_rows[j, others], 1.0))
     common = np.sign(r[i, j]) * float(r[i, others] @ r[j, others]) - abs(r[i, j]) * float(noise.sum())
-    return bool(common > THIRD_SURE * np.sqrt((1 + r[i, j] ** 2) * float(np.square(noise).sum())))
+    return bool(common > SETTINGS.third_sure * np.sqrt((1 + r[i, j] ** 2) * float(np.square(noise).sum())))
 
 
 def find_pair_splits(moments: PairMoments, mixture: Mixture, names: Sequence[str]) -> list[NearDuplicate]:
@@ -292,14 +295,13 @@ def find_pair_splits(moments: PairMoments, mixture: Mixture, names: Sequence[str
         probability = 1 / max(weights[f] * rows, 1.0) + 1 / max(weights[g] * rows, 1.0)  # what equal columns show
         order = np.argsort(-gap, kind="stable")
         gap = gap[order] - probability
-        alone = len(gap) > 2 and gap[2] < MAX_THIRD_RATIO * gap[1] + MAX_TO_MEAN * probability
-        if alone and gap[:2].sum() > MIN_TWO_COLUMN_FRACTION * gap.sum():
+        alone = len(gap) > 2 and gap[2] < SETTINGS.max_third_ratio * gap[1] + SETTINGS.max_to_mean * probability
+        if alone and gap[:2].sum() > SETTINGS.min_two_column_fraction * gap.sum():
             i, j = int(order[:2].min()), int(order[:2].max())
-            if correlation[i, j] > LARGE:
-                one = (
-                    proportion * (1 - proportion) * apart[i] * apart[j] / np.sqrt(spread[i] * spread[j])
-                )  # the two united
-                pairs[i, j] = max(pairs.get((i, j), 0.0), float(one), key=abs)
+            if correlation[i, j] > SETTINGS.large:
+                product = apart[i] * apart[j] / np.sqrt(spread[i] * spread[j])
+                united = float(proportion * (1 - proportion) * product)  # the correlation in the two clusters united
+                pairs[i, j] = max(pairs.get((i, j), 0.0), united, key=abs)
     return _set_aside(moments, pairs, mixture.n_classes, names)
 
 
@@ -327,10 +329,11 @@ def pair_moments(table: Table) -> PairMoments:
     size = table.n_columns
     both, ones, one_seen = (np.zeros((size, size)) for _ in range(3))
     each = table.each_weight()
-    for begin in range(0, table.n_rows, BLOCK):
-        seen = table.present[begin : begin + BLOCK].astype(np.float64)
-        one = np.where(table.present[begin : begin + BLOCK], table.codes[begin : begin + BLOCK] == 1, False) * 1.0
-        weight = each[begin : begin + BLOCK, None]
+    for begin in range(0, table.n_rows, SETTINGS.block):
+        block = slice(begin, begin + SETTINGS.block)
+        seen = table.present[block].astype(np.float64)
+        one = seen * (table.codes[block] == 1)
+        weight = each[block, None]
         weighted = one * weight
         both += one.T @ weighted
         ones += seen.T @ weighted  # [j, l]: rows that show j and say one in l
@@ -346,10 +349,7 @@ def residual_correlation(moments: PairMoments, mixture: Mixture) -> Floats:
     at_one = mixture.table[1::2]
     mean = at_one @ mixture.weights
     fitted = (at_one * mixture.weights) @ at_one.T - np.outer(mean, mean)
-    varies = moments.scale > 1e-9
-    r = np.where(varies, (moments.covariance - fitted) / np.where(varies, moments.scale, 1.0), 0.0)
-    np.fill_diagonal(r, 0.0)
-    return r
+    return _correlation(replace(moments, covariance=moments.covariance - fitted))
 
 
 def partial_correlation(r: Floats, n_rows: Floats) -> Floats:
@@ -360,7 +360,7 @@ def partial_correlation(r: Floats, n_rows: Floats) -> Floats:
     """
     proportion = len(r) / (float(np.median(n_rows)) + len(r))
     values, vectors = np.linalg.eigh((1 - proportion) * r + np.eye(len(r)))
-    inverse = (vectors / np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
+    inverse = (vectors / np.maximum(values, SETTINGS.min_eigenvalue)) @ vectors.T
     scale = np.sqrt(np.diag(inverse))
     out = -inverse / np.outer(scale, scale)
     np.fill_diagonal(out, 0.0)
@@ -378,12 +378,13 @@ def _standing_out(r: Floats, n_rows: Floats) -> NDArray[np.bool_]:
     top = np.sort(size, axis=1)[:, -2:]
     following = np.repeat(top[:, [1]], len(r), axis=1)  # next largest: the largest, except at the largest itself
     following[np.arange(len(r)), largest] = top[:, 0]
-    sure = size * np.sqrt(n_rows) > SURE
-    above = (size > ABOVE_REST * rest) & (size > ABOVE_NEXT * following)
-    return np.asarray((size > LARGE) & sure & above & above.T)
+    sure = size * np.sqrt(n_rows) > SETTINGS.sure
+    above = (size > SETTINGS.above_rest * rest) & (size > SETTINGS.above_next * following)
+    return np.asarray((size > SETTINGS.large) & sure & above & above.T)
 
 
 def _correlation(moments: PairMoments) -> Floats:
+    """Covariances by their scale (L, L), zero on the diagonal and where a column is constant."""
     varies = moments.scale > 1e-9
     out = np.where(varies, moments.covariance / np.where(varies, moments.scale, 1.0), 0.0)
     np.fill_diagonal(out, 0.0)

@@ -46,13 +46,8 @@ class PathSettings:
     max_clusters: int = 24  # where a path ends at the latest, unless asked otherwise
     rows_per_cluster: int = 8  # a table of n rows is not cut into more than n / 8 clusters
     beyond: int = 4  # fits looked at past the best of every criterion: 20 changed no answer in 108 simulated settings
-    criteria: tuple[str, ...] = (
-        "statistical",
-        "aic3",
-        "bic",
-        "sabic",
-        "icl",
-    )  # what has to be past: AIC often never is
+    # criteria that must be past their best before a path ends; AIC often never is
+    criteria: tuple[str, ...] = ("statistical", "aic3", "bic", "sabic", "icl")
     sample_rows: int = 20_000  # rows on which the path is searched
     full_max_iter: int = 10  # EM iterations over all rows of a longer table, from the fit to its sample
     spare_classes: int = 6  # classes above the longest path that the chain of merges starts from
@@ -65,10 +60,9 @@ class PathSettings:
     near_fraction: float = 0.25  # of what a cluster must gain: a challenger below by less is still worth finishing
     rise: float = 0.1  # nats by which a fit must rise for its neighbours to be challenged again
     max_turns: int = 9  # how often the path is walked back and forth; real tables converge before
-    spectral_draws: int = (
-        9  # spectral initialisations beyond the first, divided by K: few clusters make them cheap, and
-    )
-    # all that follows rests on them, dependent columns too
+    # spectral initialisations beyond the first, divided by K: few clusters make them cheap, and all that follows rests
+    # on them, dependent columns too
+    spectral_draws: int = 9
 
 
 SETTINGS = PathSettings()
