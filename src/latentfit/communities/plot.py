@@ -23,7 +23,17 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
 
     Parameters
     ----------
-    graph : the graph, in any form `fit` takes; nodes that the fit has not seen get their blocks by `predict`
+    model : BlockModel
+        Fitted model.
+    graph : sparse matrix, array, networkx or igraph graph, frame, list of edges
+        The graph, in any form that `fit` takes; nodes that the fit has not seen get their blocks by `predict`.
+    axes : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
@@ -54,6 +64,20 @@ def plot_blocks(model: BlockModel, graph: Any, *, axes: Any = None) -> Any:
 
 def plot_connectivity(model: BlockModel, graph: Any, *, ax: Any = None) -> Any:
     """Links between blocks against what degrees alone would make: 2× is twice as many, ½× half as many.
+
+    Parameters
+    ----------
+    model : BlockModel
+        Fitted model.
+    graph : sparse matrix, array, networkx or igraph graph, frame, list of edges
+        The graph, in any form that `fit` takes; nodes that the fit has not seen get their blocks by `predict`.
+    ax : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------

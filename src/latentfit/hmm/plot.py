@@ -23,6 +23,18 @@ MOST_STEPS = 2000
 def plot_transitions(model: CategoricalHMM, *, ax: Any = None) -> Any:
     """A map of the transitions, each state named with the symbols that tell most of it.
 
+    Parameters
+    ----------
+    model : CategoricalHMM
+        Fitted model.
+    ax : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
     Examples
     --------
     >>> import latentfit
@@ -45,6 +57,24 @@ def plot_transitions(model: CategoricalHMM, *, ax: Any = None) -> Any:
 
 def plot_states(model: CategoricalHMM, sequence: Any, *, begin: int = 0, end: int | None = None, ax: Any = None) -> Any:
     """Probability of every state along one sequence, stacked, from step `begin` up to `end`; gaps are hatched.
+
+    Parameters
+    ----------
+    model : CategoricalHMM
+        Fitted model.
+    sequence : array, list or str
+        One sequence of symbols.
+    begin : int, default 0
+        First step.
+    end : int or None, default None
+        Step after the last; None draws as many steps as can be read.
+    ax : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
@@ -139,6 +169,18 @@ def plot_state_graph(model: CategoricalHMM, *, ax: Any = None) -> Any:
     """States as circles (area by their share of the steps), arcs by how likely the way is.
 
     Ways below 5 % are not drawn, but for the likeliest of a state.
+
+    Parameters
+    ----------
+    model : CategoricalHMM
+        Fitted model.
+    ax : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------

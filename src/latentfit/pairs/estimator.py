@@ -450,6 +450,8 @@ class ProbabilityMatrix:
 
     Items are asked for by name. ``np.asarray(B)`` or `toarray` makes the whole matrix; nothing else does.
 
+    Examples
+    --------
     >>> from latentfit import PairMatrix
     >>> from latentfit.simulate import pairs
     >>> B = PairMatrix().fit(pairs(60, 3000, random_state=0).counts).reconstruct()

@@ -28,6 +28,22 @@ def plot_items(
     At rank 2 there is one embedding: it stands against the marginal. Names go to the items that move most probability,
     the size of Δ over both components.
 
+    Parameters
+    ----------
+    model : PairMatrix
+        Fitted model.
+    components : tuple of int, default (0, 1)
+        The two embeddings to draw.
+    names : int, default 60
+        Largest number of items whose names are written.
+    ax : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
     Examples
     --------
     >>> import latentfit
@@ -60,6 +76,18 @@ def plot_items(
 def plot_marginal(model: PairMatrix, *, ax: Any = None) -> Any:
     """How often items occur, the most frequent first, on logarithmic scales.
 
+    Parameters
+    ----------
+    model : PairMatrix
+        Fitted model.
+    ax : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
     Examples
     --------
     >>> import latentfit
@@ -79,6 +107,18 @@ def plot_marginal(model: PairMatrix, *, ax: Any = None) -> Any:
 
 def plot_ranks(model: PairMatrix, *, ax: Any = None) -> Any:
     """The test of every rank: p-values of so many components being enough; below the line one more is seen.
+
+    Parameters
+    ----------
+    model : PairMatrix
+        Fitted model.
+    ax : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------

@@ -62,7 +62,7 @@ class PairWorld:
 
     @property
     def marginal(self) -> Floats:
-        """ρ (M,)."""
+        """Row sums ρ of B, of shape (n_items,)."""
         return np.asarray(self.left @ self.mixing.sum(axis=1))
 
     @property
@@ -73,7 +73,18 @@ class PairWorld:
         return np.asarray(delta if delta[np.argmax(np.abs(delta))] > 0 else -delta)
 
     def rows(self, at: NDArray[np.intp]) -> Floats:
-        """Rows of B, (len(at), M')."""
+        """Rows of B.
+
+        Parameters
+        ----------
+        at : ndarray of shape (n,)
+            Row items.
+
+        Returns
+        -------
+        ndarray of shape (n, n_column_items)
+            Probabilities of their pairs.
+        """
         return np.asarray((self.left[at] @ self.mixing) @ self.right.T)
 
 

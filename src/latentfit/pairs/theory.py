@@ -47,6 +47,9 @@ def needed_pairs_per_item(separation: float, error: float, *, constant: float = 
     float
         Pairs per item.
 
+    Examples
+    --------
+    >>> from latentfit.pairs.theory import needed_pairs_per_item
     >>> round(needed_pairs_per_item(0.8, 0.1), 2)
     2.54
     """
@@ -72,6 +75,9 @@ def total_variation_bound(n_observations: float, n_symbols: float) -> float:
     float
         Upper bound of the total variation, from 0 to 1.
 
+    Examples
+    --------
+    >>> from latentfit.pairs.theory import total_variation_bound
     >>> round(total_variation_bound(100, 1000), 3)
     0.094
     """
@@ -148,6 +154,9 @@ def undecidable_below(n_symbols: int, *, error: float = 1 / 3) -> int:
     int
         Number of observations.
 
+    Examples
+    --------
+    >>> from latentfit.pairs.theory import undecidable_below
     >>> undecidable_below(1000)
     781
     """

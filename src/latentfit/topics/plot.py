@@ -22,12 +22,23 @@ LEAST = 1e-12
 
 
 def plot_topics(model: TopicModel, n_words: int = 8, figure: Any = None, *, relevance: float = 1.0) -> Any:
-    """Bars of the top words of every topic, the heaviest topic first; at most 24 topics. Returns the figure.
+    """Bars of the top words of every topic, the heaviest topic first; at most 24 topics.
 
     Parameters
     ----------
-    n_words : words per topic
-    relevance : 1 takes the most probable words, 0 those that are most of this topic's own, between them both count
+    model : TopicModel
+        Fitted model.
+    n_words : int, default 8
+        Words per topic.
+    figure : matplotlib Figure or None, default None
+        Figure to draw on; None makes one.
+    relevance : float, default 1.0
+        1 takes the most probable words, 0 those that are most of this topic's own; between them both count.
+
+    Returns
+    -------
+    matplotlib Figure
+        What was drawn on.
 
     Examples
     --------
@@ -64,6 +75,18 @@ def plot_topics(model: TopicModel, n_words: int = 8, figure: Any = None, *, rele
 
 def plot_topic_map(model: TopicModel, ax: Any = None) -> Any:
     """Topics as circles: area is the proportion of all tokens, distance how much their words differ (Jensen–Shannon).
+
+    Parameters
+    ----------
+    model : TopicModel
+        Fitted model.
+    ax : matplotlib Axes or None, default None
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
