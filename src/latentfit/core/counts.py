@@ -29,7 +29,17 @@ from latentfit.core.frames import (
 from latentfit.core.kernels import BLOCK_ROWS, Floats
 from latentfit.core.kernels.pair_rows import PairRows
 from latentfit.core.matrix import read_named_matrix
-from latentfit.core.names import LARGEST_EXACT, GrowingNames, Names, are_words, decoded, encode, plain, to_arrow
+from latentfit.core.names import (
+    LARGEST_EXACT,
+    GrowingNames,
+    Names,
+    are_words,
+    decoded,
+    encode,
+    objects,
+    plain,
+    to_arrow,
+)
 from latentfit.core.numbers import as_numbers
 from latentfit.io.scan import Scan
 
@@ -421,11 +431,10 @@ def _from_codes(
 ) -> Counts:  # fmt: skip
     """Counts from codes of pairs that have both names; both sides under one list of items where they share it."""
     if _one_list(row_names, column_names, titles) if square is None else square:
-        both = _joined(row_names, column_names)
-        rows, cols = (
-            np.searchsorted(both, _like(names, both))[codes]
-            for names, codes in ((row_names, rows), (column_names, cols))
-        )
+        if _differ_in_type(row_names, column_names):
+            row_names, column_names = (objects(map(str, names.tolist())) for names in (row_names, column_names))
+        both = np.union1d(row_names, column_names)
+        rows, cols = np.searchsorted(both, row_names)[rows], np.searchsorted(both, column_names)[cols]
         row_names = column_names = both
     shape = (len(row_names), len(column_names))
     return _from_matrix(sparse_sums(rows, cols, data, shape), row_names, column_names, what)
@@ -520,8 +529,13 @@ def _is_symmetric(matrix: sp.csr_array) -> bool:
     return same_places and np.array_equal(matrix.data, turned.data)
 
 
+def _differ_in_type(rows: Names, cols: Names) -> bool:
+    """Whether one side holds text and the other numbers."""
+    return len(rows) > 0 and len(cols) > 0 and isinstance(rows[0], str) != isinstance(cols[0], str)
+
+
 def _one_list(rows: Names, cols: Names, titles: Titles) -> bool:
-    if not len(rows) or not len(cols) or isinstance(rows[0], str) != isinstance(cols[0], str):
+    if not len(rows) or not len(cols) or _differ_in_type(rows, cols):
         return False
     if titles is not None and not _same_kind(*titles):
         return False
@@ -536,21 +550,6 @@ def _same_kind(row: str, col: str) -> bool:
         return True
     stems = [re.sub(r"^(source|target|from|to)_|[ _.]?(\d+|[abijlrxy])$", "", name) for name in (row, col)]
     return stems[0] == stems[1] and stems[0] != ""
-
-
-def _joined(rows: Names, cols: Names) -> Names:
-    if len(rows) and len(cols) and isinstance(rows[0], str) != isinstance(cols[0], str):
-        rows, cols = (_spelled(names) for names in (rows, cols))
-    return np.union1d(rows, cols)
-
-
-def _like(names: Names, both: Names) -> Names:
-    words = len(both) and isinstance(both[0], str) and len(names) and not isinstance(names[0], str)
-    return _spelled(names) if words else names
-
-
-def _spelled(names: Names) -> Names:
-    return np.array([str(name) for name in names.tolist()], object)
 
 
 def _warn_left_out(number: int, things: str, rule: str, what: str) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from latentfit.core.counts import Counts
+from latentfit.core.kernels import Floats
 from latentfit.core.sampling import numbered_apart
 
 LOPSIDED = 4.0
@@ -60,13 +61,10 @@ def examine_symmetry(counts: Counts) -> Symmetry:
     known[chosen] = True
     once = _each_pair_once(least, chosen, known)
     low, high = least.data[once], (product.data / least.data)[once]
-    square = variance = 0.0
-    for part in (there.tocoo(), back.tocoo()):  # as if the other order had not been seen
-        seen = part.data[_each_pair_once(part, chosen, known)]
-        square, variance = _added((square, variance), _terms(seen, seen), 1)
-    for part in (low, high):  # those pairs were taken apart above: put together
-        square, variance = _added((square, variance), _terms(part, part), -1)
-    square, variance = _added((square, variance), _terms(high - low, high + low), 1)
+    one_way = [part.data[_each_pair_once(part, chosen, known)] for part in (there.tocoo(), back.tocoo())]
+    sums = sum(_terms(seen, seen) for seen in one_way)  # as if the other order had not been seen
+    sums -= _terms(low, low) + _terms(high, high)  # those pairs were taken apart above: put together
+    square, variance = sums + _terms(high - low, high + low)
     return Symmetry(float(square / np.sqrt(variance)) if variance > 0.5 else 0.0, by_item)
 
 
@@ -85,17 +83,13 @@ def _each_pair_once(part: Any, chosen: Any, known: Any) -> Any:
     return (rows != part.col) & (~known[part.col] | (rows < part.col))
 
 
-def _terms(difference: Any, total: Any) -> tuple[float, float]:
+def _terms(difference: Any, total: Any) -> Floats:
     """Σ (d²/n − 1) and Σ (2 − 2/n) over n > 1; a total of one always gives one and says nothing."""
     at = total > 1
     d, n = difference[at], total[at]
-    return float((d**2 / n - 1).sum()), float((2 - 2 / n).sum())
-
-
-def _added(sums: tuple[float, float], terms: tuple[float, float], sign: int) -> tuple[float, float]:
-    return sums[0] + sign * terms[0], sums[1] + sign * terms[1]
+    return np.array([(d**2 / n - 1).sum(), (2 - 2 / n).sum()])
 
 
 def _standardised(difference: Any, total: Any) -> float:
     square, variance = _terms(difference, total)
-    return square / float(np.sqrt(variance)) if variance > 0 else 0.0
+    return float(square / np.sqrt(variance)) if variance > 0 else 0.0

@@ -365,57 +365,43 @@ def _from_scan(scan: Scan, roles: Roles) -> Documents:
     _warn(without, "rows lack a document, a word or a count, and were left out")
     if len(rows.place) >= ALL_DIFFERENT * behind and is_prose(list(rows.place)):
         raise _unsaid_texts(scan.first_names(), str(roles["document"]))
-    return _tallied(tally, rows, cols, "no row of the files has a document, a word and a count; give at least one")
-
-
-def _from_files(scan: Scan) -> Documents:
-    """A document per file of a folder, called by the file's name."""
-    warnings.warn(
-        f"each of the {len(scan.paths):,} files of the folder is a document, called by its name; name the files "
-        "themselves (such as 'folder/*.txt') if every line is a document",
-        DataWarning,
-        stacklevel=6,
-    )
-    words, tally, row_of = GrowingNames("word"), CellTally(), {path: row for row, path in enumerate(scan.paths)}
-    for path, lines in scan.lines():
-        tokens = [token for line in lines for token in line.split()]
-        if tokens:
-            tally.add(np.full(len(tokens), row_of[path]), words.code(tokens))
-    if not words.place:
-        raise DataError(f"the files of the folder hold no word, {scan.paths[0]} first; give at least one")
-    code, names = words.settled()
-    rows, cols, sums = tally.cells()
-    matrix = sparse_sums(rows, code[cols], sums, (len(scan.paths), len(names)))
-    called = [os.path.basename(path) for path in scan.paths]
-    return Documents(_tidy(matrix), objects(called if len(set(called)) == len(called) else scan.paths), names)
+    cells = tally.cells()
+    if not len(cells[0]):
+        raise DataError("no row of the files has a document, a word and a count; give at least one")
+    (row_of, names), (col_of, known) = rows.settled(sort=False), cols.settled()
+    matrix = sparse_sums(row_of[cells[0]], col_of[cells[1]], cells[2], (len(names), len(known)))
+    return _from_matrix(matrix, names, known)
 
 
 def _from_lines(scan: Scan) -> Documents:
-    """A document a line, called by the number of its line in all files; of a folder a document a file."""
+    """A document per line, called by the number of its line in all files; of a folder a document per file."""
     if scan.folder:
-        return _from_files(scan)
-    words, tally, behind = GrowingNames("word"), CellTally(), 0
-    for _, lines in scan.lines():
+        warnings.warn(
+            f"each of the {len(scan.paths):,} files of the folder is a document, called by its name; name the files "
+            "themselves (such as 'folder/*.txt') if every line is a document",
+            DataWarning,
+            stacklevel=5,
+        )
+    words, tally, n_lines = GrowingNames("word"), CellTally(), 0
+    row_of = {path: row for row, path in enumerate(scan.paths)}
+    for path, lines in scan.lines():
         lists = [line.split() for line in lines]
-        tokens = [token for tokens in lists for token in tokens]
-        if tokens:
-            owner = np.repeat(np.arange(behind, behind + len(lists)), [len(tokens) for tokens in lists])
-            tally.add(owner, words.code(tokens))
-        behind += len(lists)
+        rows = np.full(len(lists), row_of[path]) if scan.folder else np.arange(n_lines, n_lines + len(lists))
+        if any(lists):
+            tally.add(
+                np.repeat(rows, [len(line) for line in lists]), words.code([word for line in lists for word in line])
+            )
+        n_lines += len(lists)
     if not words.place:
-        raise DataError(f"{scan.paths[0]} holds no word; write one document a line")
-    code, names = words.settled()
+        where = f"the files of the folder hold no word, {scan.paths[0]} first; give at least one"
+        raise DataError(where if scan.folder else f"{scan.paths[0]} holds no word; write one document a line")
+    code, known = words.settled()
     rows, cols, sums = tally.cells()
-    matrix = sparse_sums(rows, code[cols], sums, (behind, len(names)))
-    return Documents(_tidy(matrix), np.arange(1, behind + 1), names)
-
-
-def _tallied(tally: CellTally, documents: GrowingNames, words: GrowingNames, empty: str) -> Documents:
-    rows, cols, sums = tally.cells()
-    if not len(rows):
-        raise DataError(empty)
-    (row_of, names), (col_of, known) = documents.settled(sort=False), words.settled()
-    return _from_matrix(sparse_sums(row_of[rows], col_of[cols], sums, (len(names), len(known))), names, known)
+    names = np.arange(1, n_lines + 1)
+    if scan.folder:
+        called = [os.path.basename(path) for path in scan.paths]
+        names = objects(called if len(set(called)) == len(called) else scan.paths)
+    return Documents(_tidy(sparse_sums(rows, code[cols], sums, (len(names), len(known)))), names, known)
 
 
 def _from_matrix(matrix: sp.csr_array, names: Names | None, words: Names | None) -> Documents:
