@@ -208,7 +208,7 @@ def test_texts_and_tables_do_not_mix(text, tmp_path):
     with pytest.raises(DataError, match="is plain text without columns"):
         latentfit.LatentClass(2).fit(latentfit.scan(text / "whole.txt"))
     (tmp_path / "blank.txt").write_text("\n \n")
-    with pytest.raises(DataError, match=r"blank\.txt holds no word; write one document a line"):
+    with pytest.raises(DataError, match=r"blank\.txt holds no word; write one document per line"):
         read_documents(latentfit.scan(tmp_path / "blank.txt"))
     with pytest.raises(DataError, match=r"blank\.txt holds no line with anything in it"):
         read_sequences(latentfit.scan(tmp_path / "blank.txt"))

@@ -92,7 +92,7 @@ def test_strict_and_stdout(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "content", "code", "sentence"),
     [
-        ("empty.txt", b"\n \n", 3, "holds no word; write one document a line"),
+        ("empty.txt", b"\n \n", 3, "holds no word; write one document per line"),
         ("odd.txt", b"caf\xff noir\n", 3, "line 1: byte 0xff at position 4 is not UTF-8"),
         ("broken.mtx", b"%%MatrixMarket matrix\n3 x\n", 3, "cannot be read as Matrix Market"),
         ("cut.txt.gz", gzip.compress(b"many words here\n" * 500, mtime=0)[:40], 3, "ends in the middle of its gzip"),

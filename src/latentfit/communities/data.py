@@ -75,7 +75,7 @@ class Graph:
 
 
 def content_order(graph: Graph) -> NDArray[np.intp]:
-    """An order of the nodes that does not hang on where they stood.
+    """An order of the nodes that does not depend on their places.
 
     Nodes are told apart by their degrees, then by those of their neighbours, and so on (colour refinement, by hashes);
     nodes that stay alike look alike from `REFINEMENTS` steps around, and their names decide. The nodes of a matrix have
@@ -222,7 +222,7 @@ def _from_list(data: list[Any], what: str) -> Graph:
 
 
 def _roles(words: list[str], columns: Columns) -> tuple[Roles, tuple[str, ...]]:
-    """Which column plays which role, and what has to be told of it."""
+    """Which column plays which role, and what the report must say of it."""
     roles = find_roles(words, ALIASES, columns)
     if roles["source"] is None and roles["target"] is None and len(words) >= 2:
         roles["source"], roles["target"] = words[:2]
@@ -337,7 +337,7 @@ def _from_scan(scan: Scan, columns: Columns, what: str, nodes: Names | None) -> 
         batches, untyped, kinds = scan.columns_by_role(roles), scan.untyped, _kinds(roles)
     ends = GrowingNames("source", untyped), GrowingNames("target", untyped)
     tally, behind, edges, nameless, first_nameless = CellTally(), 0, 0, 0, 0
-    weighted, unweighted = False, -1  # the first row without a weight: told when another has one
+    weighted, unweighted = False, -1  # the first row without a weight: an error when another row has one
     for part in batches:
         from_, to = ends[0].code(part["source"]), ends[1].code(part["target"])
         named, empty = (from_ >= 0) & (to >= 0), (from_ < 0) & (to < 0)

@@ -1,6 +1,6 @@
 """Can the communities be trusted? The verdict, with the numbers behind it.
 
-`not identifiable` when the graph shows no division at all: every signal beside its density is one that chance makes.
+`not identifiable` when the graph shows no division at all: every signal besides its density is one that chance makes.
 `caution` when fewer signals than blocks rise above chance, when blocks hold hardly a node, when most labels are guesses
 by their own probabilities, when a block reaches over pieces of the graph that nothing connects, when the blocks of the
 graph without a tenth of its edges are others, when links have a direction that says more, or when belief propagation or
@@ -228,7 +228,7 @@ def _examine_signals(examiner: Examiner, K: int, number: NumberOfBlocks) -> None
         consequence = "so blocks found in it are those of chance" if K > 1 else "so it is taken as one block"
         examiner.doubt(
             "not identifiable" if K > 1 else "caution",
-            f"The graph shows no communities beside its density, {consequence}: there are none, or they lie below the "
+            f"The graph shows no communities besides its density, {consequence}: there are none, or they lie below the "
             "threshold (a − b)² = 2(a + b) where no method finds them; bring more edges.",
         )
     elif number.left_out:

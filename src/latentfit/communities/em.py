@@ -92,7 +92,7 @@ class BlockSteps:
 
     edges: Edges
     reach: NDArray[np.int32]  # (2m,), the other end of every edge
-    constant: float  # what the graph's log-likelihood has beside log Z
+    constant: float  # what the graph's log-likelihood has besides log Z
     threads: int = 1
 
     @classmethod

@@ -37,7 +37,7 @@ class NumberOfBlocks:
 
     def describe(self) -> str:
         if self.informative == 1:
-            return "1 block: no informative Bethe-Hessian eigenvalue beside that of the graph's density"
+            return "1 block: no informative Bethe-Hessian eigenvalue besides that of the graph's density"
         if self.chosen < self.informative:
             return (
                 f"{self.chosen} blocks: of {self.informative} informative Bethe-Hessian eigenvalues the first "

@@ -376,8 +376,8 @@ def _from_scan(scan: Scan, columns: Columns, what: str) -> Sequences:
 def duplicated_proportion(data: Sequences) -> float:
     """Proportion of the steps in exact duplicates of an earlier sequence; short ones recur by chance and do not
     count."""
-    copies = _duplicates(data)
-    return float(np.diff(data.offsets)[copies].sum()) / max(data.n_steps, 1)
+    repeated = _duplicates(data)
+    return float(np.diff(data.offsets)[repeated].sum()) / max(data.n_steps, 1)
 
 
 def without_duplicates(data: Sequences) -> Sequences:
@@ -392,12 +392,12 @@ def _duplicates(data: Sequences) -> NDArray[np.bool_]:
     """Which sequences (S,) of `DUPLICATE_STEPS` or more are the same as one before them, step by step."""
     lengths = np.diff(data.offsets)
     seen: set[bytes] = set()
-    copies = np.zeros(len(lengths), bool)
+    repeated = np.zeros(len(lengths), bool)
     for at in np.flatnonzero(lengths >= DUPLICATE_STEPS).tolist():
         content = data.codes[data.offsets[at] : data.offsets[at + 1]].tobytes()
-        copies[at] = content in seen
+        repeated[at] = content in seen
         seen.add(content)
-    return copies
+    return repeated
 
 
 def few_different(data: Sequences) -> int:

@@ -68,8 +68,8 @@ def two_state_chain(data: Sequences, *, trigrams: NDArray[np.int64] | None = Non
     if not len(at):
         return None
     one, two, three = (feature[data.codes[at + step]] for step in range(3))
-    beside = np.asarray(pairs.sum(axis=0) + pairs.sum(axis=1), np.float64).reshape(-1)
-    company = (pairs @ feature + pairs.T @ feature) / np.maximum(beside, 1.0)
+    n_neighbours = np.asarray(pairs.sum(axis=0) + pairs.sum(axis=1), np.float64).reshape(-1)
+    company = (pairs @ feature + pairs.T @ feature) / np.maximum(n_neighbours, 1.0)
     near = float(feature @ (pairs @ feature)) / float(pairs.sum())
     return solve_two_states(
         rho, TwoStateMoments(near, float(np.mean(one * three)), float(np.mean(one * two * three)), company)

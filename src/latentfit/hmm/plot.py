@@ -56,7 +56,7 @@ def plot_transitions(model: CategoricalHMM, *, ax: Any = None) -> Any:
 
 
 def plot_states(model: CategoricalHMM, sequence: Any, *, begin: int = 0, end: int | None = None, ax: Any = None) -> Any:
-    """Probability of every state along one sequence, stacked, from step `begin` up to `end`; gaps are hatched.
+    """Probability of every state along one sequence, stacked, from step `begin` to `end`; missing values are hatched.
 
     Parameters
     ----------

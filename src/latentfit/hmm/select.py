@@ -69,7 +69,7 @@ class SelectionSettings:
     # Number of states from which on a strength is given up that is so many nats per observation behind the best.
     settled: int = 8
     behind: float = 0.02
-    # Nats per observation that a larger number must gain beside its standard error: less matters to nobody.
+    # Nats per observation that a larger number must gain besides its standard error: less matters to nobody.
     worth: float = 5e-4
 
 

@@ -170,7 +170,7 @@ def poisson_rates(counts: Floats) -> Floats:
 # Paper     Huang, Kakade, Kong & Valiant 2018, (4), and the anchor step of Section 4.2; Robbins 1956 for empirical
 #           Bayes
 # Needs     a decomposition above the noise (`core.spectral.scaled_svd`)
-# Promises  x and y lie in intervals whose corners keep every B_ij nonnegative, so the matrix stays in factored form
+# Promises  x and y lie in intervals whose vertices keep every B_ij nonnegative, so the matrix stays in factored form
 # Differs   from the paper entirely: its phases estimate each x_i from its own counts. Here a row's likelihood in x_i is
 #           exact, Σ_j C_ij log(1 + sign · x_i ŷ_j): the probability of one count is linear in y_j, so its posterior
 #           mean ŷ_j is all that matters. ŷ_j has seen the pair (i, j) itself; what it would be without the count of
@@ -186,8 +186,8 @@ def poisson_rates(counts: Floats) -> Floats:
 #           —          levels       (Q,)       where the partners' means are tallied
 
 LEAST_PROBABILITY = 1e-3
-"""Least value of 1 ± x y in a likelihood: a pair that the corner of the interval excludes costs 7 nats, not infinitely
-many, because corners are estimates."""
+"""Least value of 1 ± x y in a likelihood: a pair that the vertex of the interval excludes costs 7 nats, not infinitely
+many, because vertices are estimates."""
 
 
 @dataclass(frozen=True)
@@ -396,7 +396,7 @@ def interval(raw: Floats, mass: Floats, *, even: bool = False) -> tuple[float, f
 
 
 def _two_intervals(raws: list[Floats], masses: list[Floats]) -> list[tuple[float, float]]:
-    """Ends of both sides, stretched together until a corner of their product is −1."""
+    """Ends of both sides, stretched together until a vertex of their product is −1."""
     ends = [_quantiles(raw, mass) for raw, mass in zip(raws, masses, strict=True)]
     if not all(low < 0 < high for low, high in ends):
         return [(-1.0, 1.0), (-1.0, 1.0)]

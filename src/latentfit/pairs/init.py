@@ -136,7 +136,7 @@ def _ordered(factored: Factored) -> Factored:
 #           columns are binned apart; heaviest bins meet heaviest, the others meet by their number, signs are flipped
 #           together. A bin without such a partner (sides of different sizes, a partner too light) is regressed on the
 #           longest segment of the other side, (B/N − ρρ'ᵀ) D⁻¹Δ' / Δ'ᵀD⁻¹Δ', which needs no sign. A row of a block is
-#           too heavy (22) beside the mass of the other side's bin, and N is the sum of the matrix: twice the pairs
+#           too heavy (22) for the mass of the other side's bin, and N is the sum of the matrix: twice the pairs
 #           where all were counted both ways. `split` draws three batches as the proofs want; without it all steps see
 #           all counts, which is 1.7–4 times better at N/M = 5–20. `rounds` > 1 repeats Phase II with the signs it found
 #
@@ -296,10 +296,10 @@ def _phase_one(
         longest = [
             max(partner_levels, key=lambda met: _segment(deltas[side], binned[side], met[side])) for side in (0, 1)
         ]
-        met = [{levels[side] for levels in partner_levels} for side in (0, 1)]
+        used = [{levels[side] for levels in partner_levels} for side in (0, 1)]
         for side in (0, 1):
             for level in np.flatnonzero(~binned[side].skipped).tolist():
-                if level not in met[side]:
+                if level not in used[side]:
                     levels = (level, longest[1][1]) if side == 0 else (longest[0][0], level)
                     removed[side] += _regress(counts, marginals, binned, levels, side, deltas)
     if symmetric:

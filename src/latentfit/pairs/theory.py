@@ -5,7 +5,7 @@ Paper     Huang, Kakade, Kong & Valiant 2018: Section 5.1 (learning needs N of o
           entropy rate)
 Needs     numbers only: how many pairs or symbols were drawn, from how many kinds
 Promises  the paper's bounds: what no method and no test can do, whatever it is
-Differs   the constant of Section 5.1 is not known and 1 by default; Claim D.2's limit also stands beside the sum it is
+Differs   the constant of Section 5.1 is not known and 1 by default; Claim D.2's limit is also given with the sum it is
           the limit of
 
 Symbols   paper   here             meaning

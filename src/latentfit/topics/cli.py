@@ -47,7 +47,7 @@ def topics(
 ) -> int:  # fmt: skip
     """Topics of documents, their words, and their proportions in every document.
 
-    DOCUMENTS is a table with the columns document, word and count, a text with one document a line (.txt, .txt.gz), or
+    DOCUMENTS is a table with the columns document, word and count, a text with a document per line (.txt, .txt.gz), or
     a Matrix Market file with one row per document (.mtx). Writes topics.csv (topic, word, probability, rank) and
     documents.csv (document, topic, proportion); documents of a text are called by the numbers of their lines, and in a
     folder of texts every file is a document, called by its name. Several files, globs, folders of tables and addresses

@@ -15,7 +15,7 @@ Differs   the paper has two topics and asks for rank 1 or 2; here any number, by
 
 Symbols   paper   here              meaning
           d₀      tokens_per_word   N/M (5)
-          —       directions        z, standard scores of the directions beside the marginal
+          —       directions        z, standard scores of the directions besides the marginal
           —       distances         TV, ½ Σ_w |φ_kw − φ'_kw|
 """
 

@@ -1,6 +1,6 @@
 """How many topics? Directions of word pairs that hold on documents they have not seen; beyond that, held-out words.
 
-Word pairs of K topics have rank K. Directions u_1, u_2, … (beside the marginal) are found on one half of the documents
+Word pairs of K topics have rank K. Directions u_1, u_2, … (besides the marginal) are found on one half of the documents
 and asked on the other half whether they add rank: the form t_j = u_jᵀ C u_j less what u_1 … u_{j−1} explain of it (a
 Schur complement, zero in expectation when the rank is used up, and biased downwards only), summed over documents and
 divided by its standard error. Both halves take both parts; K − 1 is the number of directions before the first that does

@@ -406,7 +406,7 @@ def _near_moments(
     if total < flat + SEARCH.worth * (4 if scarce(data) else 1) * held.n_observed:
         chosen = no_states(prior)
     else:
-        if init == "spectral" or near:  # the moments of all of the data; else from where the best one stood
+        if init == "spectral" or near:  # the moments of all of the data; else from where the best run ended
             chain = dict(spectral_inits(data, n_states, _draw(seed, n_states, name))).get(name.split(",")[0], chain)
         chosen = replace(near_chain(prior, chain) if near else prior, emissions=best.emissions)
     scores = {one: smoothed[0] / max(held.n_observed, 1) for one, smoothed in tried.items()}

@@ -3,7 +3,7 @@
 Accepted: a document-term matrix (scipy.sparse or dense), `Counts`, a long frame (columns `document`, `word` and, if
 each row is not one token, `count`), a wide frame (one row per document; pandas: its index names them), a frame with one
 column of texts, a list of token lists, a list of texts (tokens between blanks), gensim's bags of words (lists of
-(word id, count)), an iterator of any of these lists, a `latentfit.scan` of long files or of texts with a document a
+(word id, count)), an iterator of any of these lists, a `latentfit.scan` of long files or of texts with a document per
 line, whose counts are added batch by batch. `words` names the columns of a matrix or the ids of bags of words.
 
 Long or wide: a long frame has two columns, or three with a count, or text in its column of words. A frame of more
@@ -394,7 +394,7 @@ def _from_lines(scan: Scan) -> Documents:
         n_lines += len(lists)
     if not words.place:
         where = f"the files of the folder hold no word, {scan.paths[0]} first; give at least one"
-        raise DataError(where if scan.folder else f"{scan.paths[0]} holds no word; write one document a line")
+        raise DataError(where if scan.folder else f"{scan.paths[0]} holds no word; write one document per line")
     code, known = words.settled()
     rows, cols, sums = tally.cells()
     names = np.arange(1, n_lines + 1)
