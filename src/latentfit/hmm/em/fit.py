@@ -106,7 +106,7 @@ class FittedChain:
     @property
     def observed(self) -> Floats:
         """Expected number of observations (K,) in each state."""
-        return self.refined.sums.emissions.sum(axis=1)
+        return np.asarray(self.refined.sums.emissions.sum(axis=1))
 
     @property
     def n_reached(self) -> int:
