@@ -42,6 +42,13 @@ def check_model(model: LatentModel, data: Any) -> None:
 
     The first broken promise raises AssertionError.
 
+    Parameters
+    ----------
+    model : LatentModel
+        The estimator to check; it is cloned, not fitted.
+    data : frame, array-like or Labelled
+        Data that its `fit` takes.
+
     Examples
     --------
     >>> from latentfit import LatentClass

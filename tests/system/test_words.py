@@ -47,7 +47,6 @@ IDENTIFIERS = {
 }
 """Parts of identifiers, and what to write instead."""
 PUBLIC = {
-    "silent_": "attribute of BernoulliMixture, named in the design",
     "spectral_gap": "the spectral gap of a Markov chain, a term of the field",
     "eigenvalue_gap": "the distance of eigenvalues, a term of the field",
     "eigengap": "the distance of eigenvalues, a term of the field",

@@ -121,6 +121,12 @@ class BernoulliMixture(ClusterMixin, TableModel):
         Proportions of the clusters.
     frequencies_ : ndarray of shape (K, n_columns)
         How often each column is 1 in each cluster.
+    profiles_ : list of ndarray of shape (K, 2)
+        Per column, the probability of each category in each cluster.
+    categories_ : list of ndarray of shape (2,)
+        Per column, its categories in the order of `profiles_`.
+    joint_ : `JointPMF`
+        The joint distribution of the columns.
     purity_ : frame with one row per cluster
         Tests of purity, stated and certified impurity, suspect columns.
     path_ : frame with one row per number of clusters
@@ -144,6 +150,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
         Sum over rows in nats, without prior.
     objective_ : float
         Log-likelihood plus the log-prior of the smoothing.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons, notes and quantities; made when first used.
 
@@ -212,6 +220,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         X : frame, array-like of shape (n_rows, n_columns) or `latentfit.scan`
             Columns of 0/1, true/false or yes/no, missing values allowed; or a sparse matrix.
         y : ignored
+            Not used; there by convention.
         sample_weight : array-like of shape (n_rows,), str or None, default=None
             Weights of the rows (`weight_type`); of a `latentfit.scan` the name of a column. Rows of weight 0 count as
             absent.
@@ -484,7 +493,13 @@ class BernoulliMixture(ClusterMixin, TableModel):
         return [self._names[n] for n in np.flatnonzero(self._noninformative)]
 
     def n_parameters(self) -> int:
-        """Free parameters: weights, and a frequency per cluster of every informative column, and one of every other."""
+        """Free parameters: weights, and a frequency per cluster of every informative column, and one of every other.
+
+        Returns
+        -------
+        int
+            Their number.
+        """
         return super().n_parameters() - len(self.noninformative_) * (self.n_components_ - 1)
 
     def _examine(self, notes: list[str]) -> Examination:

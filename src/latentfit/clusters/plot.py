@@ -26,6 +26,18 @@ def plot_clusters(model: BernoulliMixture, ax: Any = None) -> Any:
     A cross marks the columns that betray a flagged cluster (`purity_`). At most 60 columns are shown, suspects always
     among them.
 
+    Parameters
+    ----------
+    model : BernoulliMixture
+        The fitted model.
+    ax : matplotlib Axes or None, default=None
+        Axes to draw on; None makes some.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> import latentfit
@@ -59,6 +71,18 @@ def plot_clusters(model: BernoulliMixture, ax: Any = None) -> Any:
 
 def plot_path(model: BernoulliMixture, ax: Any = None) -> Any:
     """Gain of every further cluster in log-likelihood, what a pure cluster's split gains by chance, and the choices.
+
+    Parameters
+    ----------
+    model : BernoulliMixture
+        The fitted model.
+    ax : matplotlib Axes or None, default=None
+        Axes to draw on; None makes some.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes that were drawn on.
 
     Examples
     --------

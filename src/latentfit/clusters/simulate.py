@@ -92,6 +92,12 @@ def bernoulli_mixture(
 
     Parameters
     ----------
+    n_rows : int
+        Number of rows.
+    n_columns : int
+        Number of columns.
+    n_clusters : int
+        Number of clusters.
     n_rows, n_columns, n_clusters : int
         Numbers of rows, columns and clusters.
     separation : float, default=16.0
@@ -111,6 +117,10 @@ def bernoulli_mixture(
         Probability that a cell of such a column is repeated.
     random_state : int, Generator or None, default=None
         Seed; None draws another table every time.
+    copy_probability : float
+        Probability that a cell of a copy repeats the other column's.
+    random_state : int, Generator or None, default=None
+        Seed of everything that is drawn.
 
     Returns
     -------

@@ -60,13 +60,39 @@ LOG_2, LOG_4 = log(2), log(4)
 
 
 def separable_columns(P: Floats, delta: float) -> int:
-    """The largest 𝓛 for which P (K, L) is (𝓛, δ)-separable, Definition 3.3; L when there is one class."""
+    """The largest 𝓛 for which P (K, L) is (𝓛, δ)-separable, Definition 3.3; L when there is one class.
+
+    Parameters
+    ----------
+    P : ndarray of shape (n_clusters, n_columns)
+        Frequencies of the columns in the clusters.
+    delta : float
+        δ, by how much frequencies of separable columns differ.
+
+    Returns
+    -------
+    int
+        The number 𝓛.
+    """
     missing = _pair_differences(P)
     return int((missing >= delta).sum(axis=1).min()) if len(missing) else int(np.asarray(P).shape[1])
 
 
 def separable_delta(P: Floats, separable: int) -> float:
-    """The largest δ for which P (K, L) is (𝓛, δ)-separable, Definition 3.3; 1 when there is one class."""
+    """The largest δ for which P (K, L) is (𝓛, δ)-separable, Definition 3.3; 1 when there is one class.
+
+    Parameters
+    ----------
+    P : ndarray of shape (n_clusters, n_columns)
+        Frequencies of the columns in the clusters.
+    separable : int
+        𝓛, the number of separable columns.
+
+    Returns
+    -------
+    float
+        The distance δ.
+    """
     missing = _pair_differences(P)
     if not 1 <= separable <= np.asarray(P).shape[1]:
         raise DataError(f"separable is {separable} and P has {np.asarray(P).shape[1]} columns; give 1 to that many")
@@ -74,7 +100,22 @@ def separable_delta(P: Floats, separable: int) -> float:
 
 
 def impurities(labels: Ints, truth: Ints, weight: Floats | None = None) -> Floats:
-    """The smallest ε for which each cluster is ε-pure (κ,), Definition 3.1; 0 for a cluster without rows."""
+    """The smallest ε for which each cluster is ε-pure (κ,), Definition 3.1; 0 for a cluster without rows.
+
+    Parameters
+    ----------
+    labels : int ndarray of shape (n_rows,)
+        Clusters of the rows.
+    truth : int ndarray of shape (n_rows,)
+        True classes of the rows.
+    weight : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows; None: 1 each.
+
+    Returns
+    -------
+    ndarray of shape (n_clusters,)
+        Impurity of every cluster.
+    """
     labels, truth = np.asarray(labels, np.intp), np.asarray(truth, np.intp)
     counts = np.zeros((int(labels.max()) + 1, int(truth.max()) + 1))
     np.add.at(counts, (labels, truth), 1.0 if weight is None else weight)
@@ -83,12 +124,38 @@ def impurities(labels: Ints, truth: Ints, weight: Floats | None = None) -> Float
 
 
 def is_correct(labels: Ints, truth: Ints, epsilon: float) -> bool:
-    """Whether a clustering is ε-correct, Definition 3.2: all its clusters are ε-pure."""
+    """Whether a clustering is ε-correct, Definition 3.2: all its clusters are ε-pure.
+
+    Parameters
+    ----------
+    labels : int ndarray of shape (n_rows,)
+        Clusters of the rows.
+    truth : int ndarray of shape (n_rows,)
+        True classes of the rows.
+    epsilon : float
+        ε, the impurity that is allowed.
+
+    Returns
+    -------
+    bool
+        Whether no cluster is more impure than ε.
+    """
     return bool(impurities(labels, truth).max() <= epsilon + 1e-12)
 
 
 def least_columns(K: int) -> int:
-    """Columns from which a mixture of K Bernoulli models is generically identifiable, Section 2: 2⌈log₂ K⌉ + 1."""
+    """Columns from which a mixture of K Bernoulli models is generically identifiable, Section 2: 2⌈log₂ K⌉ + 1.
+
+    Parameters
+    ----------
+    K : int
+        Number of clusters.
+
+    Returns
+    -------
+    int
+        Number of columns.
+    """
     return 2 * (K - 1).bit_length() + 1
 
 
@@ -97,6 +164,18 @@ def has_room(L: int, K: int) -> bool:
 
     2^L − 1 frequencies of unique rows must hold the K(L + 1) − 1 parameters; four columns and three clusters are the
     one case where the count allows what geometry does not (Catalisano, Geramita & Gimigliano 2011).
+
+    Parameters
+    ----------
+    L : int
+        Number of columns.
+    K : int
+        Number of clusters.
+
+    Returns
+    -------
+    bool
+        Whether the count of parameters allows it.
     """
     return K * (L + 1) <= 2**L and (L, K) != (4, 3)
 
@@ -105,12 +184,40 @@ def has_room(L: int, K: int) -> bool:
 
 
 def threshold(K: float, epsilon: float) -> float:
-    """τ of Lemma 4.1; of Algorithm 1 and (4.2) with K = 1/α."""
+    """τ of Lemma 4.1; of Algorithm 1 and (4.2) with K = 1/α.
+
+    Parameters
+    ----------
+    K : float
+        Number of clusters, or 1/α.
+    epsilon : float
+        ε, the impurity that is allowed.
+
+    Returns
+    -------
+    float
+        The threshold τ of total correlation.
+    """
     return epsilon / 2 * (1 + log(K / epsilon))
 
 
 def sub_dimension(K: float, delta: float, epsilon: float) -> float:
-    """d of Lemma 4.3, before rounding; of Algorithm 1 and (4.1) with K = 1/α."""
+    """d of Lemma 4.3, before rounding; of Algorithm 1 and (4.1) with K = 1/α.
+
+    Parameters
+    ----------
+    K : float
+        Number of clusters, or 1/α.
+    delta : float
+        δ, by how much frequencies of separable columns differ.
+    epsilon : float
+        ε, the impurity that is allowed.
+
+    Returns
+    -------
+    float
+        The number d.
+    """
     return K * (K - 1) / (2 * (1 - epsilon) * delta**2) * (1 + log(K / epsilon))
 
 
@@ -118,6 +225,24 @@ def lemma_4_1(n: float, d: int, K: float, delta: float, epsilon: float) -> Quant
     """Lemma 4.1: P{D(Q) ≤ τ} for d columns of a mixture no class of which outweighs 1 − ε.
 
     It asks for `least_separable` < 𝓛 ≤ d.
+
+    Parameters
+    ----------
+    n : float
+        Number of rows.
+    d : int
+        Number of columns of a sub-collection Q.
+    K : float
+        Number of clusters, or 1/α.
+    delta : float
+        δ, by how much frequencies of separable columns differ.
+    epsilon : float
+        ε, the impurity that is allowed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     tau = threshold(K, epsilon)
     log_beta = 2 * log(tau) - 4 * log(d) - (d + 1) * LOG_2
@@ -130,7 +255,24 @@ def lemma_4_1(n: float, d: int, K: float, delta: float, epsilon: float) -> Quant
 
 
 def lemma_4_2(n: float, d: int, K: float, epsilon: float) -> Quantities:
-    """Lemma 4.2: P{D(Q) ≥ τ} for d columns of a single class; K is the test's."""
+    """Lemma 4.2: P{D(Q) ≥ τ} for d columns of a single class; K is the test's.
+
+    Parameters
+    ----------
+    n : float
+        Number of rows.
+    d : int
+        Number of columns of a sub-collection Q.
+    K : float
+        Number of clusters of the test, or 1/α.
+    epsilon : float
+        ε, the impurity that is allowed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
+    """
     tau = threshold(K, epsilon)
     return {"tau": tau, "log_bound": (d + 1) * LOG_2 - _exp(2 * log(tau) + log(n) - 2 * log(d) - (d + 1) * LOG_2)}
 
@@ -139,6 +281,26 @@ def lemma_4_3(n: float, L: float, separable: float, K: float, delta: float, epsi
     """Lemma 4.3: P{D_max ≤ τ} for an impure cluster of n rows, and P{D_max ≥ τ} for a pure one.
 
     `log_impure_floor` keeps h = ⌊𝓛/d⌋ where the printed bound has 𝓛/d.
+
+    Parameters
+    ----------
+    n : float
+        Number of rows.
+    L : float
+        Number of columns.
+    separable : float
+        𝓛, the number of separable columns.
+    K : float
+        Number of clusters, or 1/α.
+    delta : float
+        δ, by how much frequencies of separable columns differ.
+    epsilon : float
+        ε, the impurity that is allowed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     _check_several(K, "Lemma 4.3")
     d, tau = ceil(sub_dimension(K, delta, epsilon)), threshold(K, epsilon)
@@ -159,6 +321,22 @@ def lemma_a1(separable: float, K: int, delta: float, epsilon: float) -> Quantiti
 
     Repaired: Σ_ℓ var ≥ 𝓛δ² (1 − Σ w²)/2, and 1 − Σ w² is at least 2r(1−r), and at least r when r ≥ ½, for a largest
     weight 1 − r; the entropy is the largest there is at that r, the left side of (A.8).
+
+    Parameters
+    ----------
+    separable : float
+        𝓛, the number of separable columns.
+    K : int
+        Number of clusters.
+    delta : float
+        δ, by how much frequencies of separable columns differ.
+    epsilon : float
+        ε, the impurity that is allowed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     _check_several(K, "Lemma A.1")
     x, last = separable * delta**2, 1 - 1 / K
@@ -179,12 +357,42 @@ def lemma_a1(separable: float, K: int, delta: float, epsilon: float) -> Quantiti
 
 
 def lemma_a2(n: float, d: int, deviation: float) -> Quantities:
-    """Lemma A.2: P{|D(Q) − lim D(Q)| > deviation} for n rows of d columns of any Bernoulli mixture."""
+    """Lemma A.2: P{|D(Q) − lim D(Q)| > deviation} for n rows of d columns of any Bernoulli mixture.
+
+    Parameters
+    ----------
+    n : float
+        Number of rows.
+    d : int
+        Number of columns of a sub-collection Q.
+    deviation : float
+        Size of the deviation.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
+    """
     return {"log_bound": (d + 1) * LOG_2 - _exp(2 * log(deviation) + log(n) - 4 * log(d) - (d + 1) * LOG_2)}
 
 
 def lemma_a3(n: float, K: int, alpha: float) -> Quantities:
-    """Lemma A.3: P{a class has fewer than αn/2 of the n rows}, (A.17)."""
+    """Lemma A.3: P{a class has fewer than αn/2 of the n rows}, (A.17).
+
+    Parameters
+    ----------
+    n : float
+        Number of rows.
+    K : int
+        Number of clusters.
+    alpha : float
+        α, the smallest class weight.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
+    """
     return {"log_bound": log(K) - n * alpha**2 / 2}
 
 
@@ -196,6 +404,26 @@ def theorem_3_1(n: float, L: float, separable: float, alpha: float, delta: float
 
     `promised` = 1 − P{ℰ₁} − P{ℰ₂} − P{ℰ₃}, 0 when that is less. The logarithms of the three bounds are those of (4.5),
     (4.7) and Lemma A.3; the promise needs 𝓛 > d.
+
+    Parameters
+    ----------
+    n : float
+        Number of rows.
+    L : float
+        Number of columns.
+    separable : float
+        𝓛, the number of separable columns.
+    alpha : float
+        α, the smallest class weight.
+    delta : float
+        δ, by how much frequencies of separable columns differ.
+    epsilon : float
+        ε, the impurity that is allowed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     K, d, tau = _test(alpha, delta, epsilon)
     errors = [
@@ -220,6 +448,22 @@ def needed(alpha: float, delta: float, epsilon: float, zeta: float) -> Quantitie
     """What Theorem 3.1 asks for: (4.5), (4.7) and Lemma A.3 at most ζ/3 each, at the 𝓛 and n with the least n · 𝓛.
 
     L is 𝓛: every column tells. For a given 𝓛, `needed_rows` has the smallest n.
+
+    Parameters
+    ----------
+    alpha : float
+        α, the smallest class weight.
+    delta : float
+        δ, by how much frequencies of separable columns differ.
+    epsilon : float
+        ε, the impurity that is allowed.
+    zeta : float
+        ζ, the probability of failure that is allowed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     K, d, tau = _test_of_several(alpha, delta, epsilon)
     log_least = log(log(K)) - _log_rate(alpha, tau, d) + 5 * log(d)  # below it (4.5) grows with n
@@ -244,7 +488,26 @@ def needed(alpha: float, delta: float, epsilon: float, zeta: float) -> Quantitie
 
 
 def needed_rows(separable: float, alpha: float, delta: float, epsilon: float, zeta: float) -> Quantities:
-    """The smallest n for which the three bounds are at most ζ/3 each at this 𝓛; infinite when 𝓛 is too small."""
+    """The smallest n for which the three bounds are at most ζ/3 each at this 𝓛; infinite when 𝓛 is too small.
+
+    Parameters
+    ----------
+    separable : float
+        𝓛, the number of separable columns.
+    alpha : float
+        α, the smallest class weight.
+    delta : float
+        δ, by how much frequencies of separable columns differ.
+    epsilon : float
+        ε, the impurity that is allowed.
+    zeta : float
+        ζ, the probability of failure that is allowed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
+    """
     K, d, tau = _test_of_several(alpha, delta, epsilon)
     log_rows = _log_rows(log(separable), alpha, K, d, tau, zeta) if separable > d else inf
     n = _smallest(log_rows, log(separable), alpha, K, d, tau, zeta)

@@ -94,6 +94,12 @@ class BlockModel(ClusterMixin, LatentModel):
         Proportions of the blocks.
     n_blocks_ : int
         Number of blocks.
+    n_components_ : int
+        The same as `n_blocks_`, under the name that all estimators share.
+    n_edges_ : int
+        Number of edges of the graph.
+    selection_ : dict or None
+        How the number of blocks was chosen; None when it was given.
     degree_corrected_ : bool
         Whether degrees were taken as given.
     n_iter_ : int
@@ -104,6 +110,8 @@ class BlockModel(ClusterMixin, LatentModel):
         Bethe approximation of the log-likelihood of the graph in nats, blocks summed out (up to a constant).
     objective_ : float
         Log-likelihood plus the logarithm of the prior.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons and diagnostics.
 

@@ -25,6 +25,16 @@ from collections.abc import Sequence
 def reason_of(error: BaseException) -> str:
     """What another library says, as a part of our sentence: one line, printable, not too long.
 
+    Parameters
+    ----------
+    error : BaseException
+        The other library's error.
+
+    Returns
+    -------
+    str
+        Its message, shortened.
+
     Examples
     --------
     >>> from latentfit.core.errors import reason_of

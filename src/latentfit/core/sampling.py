@@ -74,6 +74,20 @@ def row_hashes(table: Table, seed: int) -> Words:
 def draw_truth(n_tasks: int, prior: Floats, rng: np.random.Generator) -> NDArray[np.int32]:
     """One class per task (n,).
 
+    Parameters
+    ----------
+    n_tasks : int
+        Number of tasks.
+    prior : ndarray of shape (n_classes,)
+        Class proportions.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    int32 ndarray of shape (n_tasks,)
+        Class of every task.
+
     Examples
     --------
     >>> import numpy as np

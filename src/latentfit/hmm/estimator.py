@@ -100,6 +100,10 @@ class CategoricalHMM(LatentModel):
         The symbols, in the user's own values.
     n_states_ : int
         Number of states.
+    n_components_ : int
+        The same as `n_states_`, under the name that all estimators share.
+    chain_ : `Chain`
+        The fitted chain: `start_`, `transitions_` and `emissions_` in one object.
     smoothing_ : float
         Pseudo-observations per state that were used.
     n_observed_ : int
@@ -116,6 +120,8 @@ class CategoricalHMM(LatentModel):
         Log-likelihood of the training sequences, in nats.
     objective_ : float
         Log-likelihood plus the logarithm of the prior.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons and diagnostics.
 

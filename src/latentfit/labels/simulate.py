@@ -47,7 +47,7 @@ FEW_WORKERS = 8
 
 @dataclass(frozen=True)
 class Crowd:
-    """Simulated labels, and the parameters they were drawn from. Names are the integers 0, 1, …
+    """Simulated labels, and the parameters they were drawn from. Names are the integers 0, 1 and so on.
 
     Attributes
     ----------
@@ -84,7 +84,13 @@ class Crowd:
         return np.asarray(np.einsum("k,mkk->m", self.prior, self.confusion))
 
     def coded(self) -> Labels:
-        """The same as coded `Labels`; tasks, workers and classes without labels keep their code."""
+        """The same as coded `Labels`; tasks, workers and classes without labels keep their code.
+
+        Returns
+        -------
+        Labels
+            The coded labels.
+        """
         columns = (self.labels[name].to_numpy() for name in ("task", "worker", "label"))
         task, worker, label = (np.asarray(column, np.int32) for column in columns)
         n_workers, n_classes = self.confusion.shape[:2]
@@ -231,8 +237,10 @@ def draw_confusions(
     ----------
     n_workers, n_classes : int
         Sizes.
-    kind, skill : see `crowd`
+    kind, skill : str, tuple of two floats
+        As in `crowd`.
     rng : numpy.random.Generator
+        Source of the draws.
 
     Returns
     -------
@@ -282,6 +290,7 @@ def draw_labels(worker: Ints, truth: Ints, confusion: Floats, rng: np.random.Gen
     confusion : ndarray of shape (n_workers, n_classes, n_classes)
         By (worker, true, given).
     rng : numpy.random.Generator
+        Source of the draws.
 
     Returns
     -------
@@ -322,6 +331,7 @@ def choose_workers(
     activity : float
         See `crowd`.
     rng : numpy.random.Generator
+        Source of the draws.
 
     Returns
     -------

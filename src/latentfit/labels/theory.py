@@ -47,12 +47,36 @@ Quantities = dict[str, float | None]
 
 
 def stacked_factor(mixture: Mixture) -> Floats:
-    """H = [A₁; …; A_M] D^½ (6), rows by worker and given label."""
+    """H = [A₁; …; A_M] D^½ (6), rows by worker and given label.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Class weights and confusion matrices.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes)
+        H.
+    """
     return np.asarray(mixture.table * np.sqrt(mixture.weights))
 
 
 def theorem_1(mixture: Mixture, pairs: PairCounts) -> Quantities:
-    """γ, ϱ, the common tasks S that Theorem 1 asks for, and the error it promises; constants one."""
+    """γ, ϱ, the common tasks S that Theorem 1 asks for, and the error it promises; constants one.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Class weights and confusion matrices.
+    pairs : PairCounts
+        Counts of the labels that pairs of annotators gave to the same tasks.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
+    """
     confusions = unstack_confusions(mixture)
     K = mixture.n_classes
     values = np.linalg.svd(confusions, compute_uv=False)
@@ -77,7 +101,20 @@ def theorem_1(mixture: Mixture, pairs: PairCounts) -> Quantities:
 
 
 def theorem_2(pairs: PairCounts, n_classes: int) -> Quantities:
-    """Theorem 2: the two terms of (10) with C = 1, what pairs nobody shares cost and what sampling costs."""
+    """Theorem 2: the two terms of (10) with C = 1, what pairs nobody shares cost and what sampling costs.
+
+    Parameters
+    ----------
+    pairs : PairCounts
+        Counts of the labels that pairs of annotators gave to the same tasks.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
+    """
     M, sizes = pairs.n_columns, pairs.observed[2]
     if M < 2 or not len(sizes):
         return {"missing_term": None, "sampling_term": None}
@@ -88,7 +125,18 @@ def theorem_2(pairs: PairCounts, n_classes: int) -> Quantities:
 
 
 def leverages(factor: Floats) -> Floats:
-    """h_jᵀ(HᵀH)⁻¹h_j of every row (C,); rows of a rank-deficient H within its row space."""
+    """h_jᵀ(HᵀH)⁻¹h_j of every row (C,); rows of a rank-deficient H within its row space.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n_rows, n_classes)
+        H.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Leverage of every row.
+    """
     left, values, _ = np.linalg.svd(factor, full_matrices=False)
     nonzero = values > values[0] * len(factor) * np.finfo(float).eps if values[0] > 0 else values > 0
     return np.asarray(np.square(left[:, nonzero]).sum(axis=1))
@@ -98,6 +146,18 @@ def theorem_3(mixture: Mixture, noise: float) -> dict[str, float]:
     """Assumption 1 with (14), and Theorem 3 at the fitted H, constants one; `noise` is ν = ‖N‖_F.
 
     ρ is the rate of (16a), η σ and ν make the neighbourhood of (16b).
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Class weights and confusion matrices.
+    noise : float
+        ν, the norm of the noise.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     factor = stacked_factor(mixture)
     rows, K = factor.shape  # M·K, K
@@ -130,6 +190,22 @@ def admissible_alpha(sigma: float, smallest_positive: float, noise: float, start
 
     σ √q₍₀₎ + ν ≤ α ≤ min_Δ H − σ √q₍₀₎ − ν (83); (15) says that it is not empty. With ``start=0`` it is the widest any
     initialisation could have.
+
+    Parameters
+    ----------
+    sigma : float
+        σ, the largest singular value of H.
+    smallest_positive : float
+        The smallest positive entry of H.
+    noise : float
+        ν, the norm of the noise.
+    start : float, default=0.0
+        q₍₀₎, the squared distance of the initialisation.
+
+    Returns
+    -------
+    dict
+        Bounds `alpha_low` and `alpha_high`.
     """
     margin = sigma * float(np.sqrt(start)) + noise
     return {"alpha_low": margin, "alpha_high": smallest_positive - margin}

@@ -106,6 +106,8 @@ class PairMatrix(LatentModel):
         W, for K > 2 with ``method="auto"``.
     item_table_ : frame
         Columns item, count, marginal, separation.
+    selection_ : dict or None
+        How the rank was chosen; None when it was given.
     n_iter_, converged_, objective_, objective_path_ : int, bool, float, list
         Of EM on the pair counts for K > 2. At rank 2 with ``method="auto"`` they describe the last EM run of the rows'
         mixing distribution only: items and mixing distributions are updated in turn, in two or three rounds, and

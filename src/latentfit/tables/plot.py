@@ -25,7 +25,17 @@ def plot_classes(model: LatentClass, *, most: int = MAX_CELLS, ax: Any = None) -
 
     Parameters
     ----------
-    most : number of answers (column = category)
+    model : LatentClass
+        The fitted model.
+    most : int, default=MAX_CELLS
+        Number of answers (column = category) shown.
+    ax : matplotlib Axes or None, default=None
+        Axes to draw on; None makes some.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes that were drawn on.
 
     Examples
     --------
@@ -54,6 +64,20 @@ def plot_classes(model: LatentClass, *, most: int = MAX_CELLS, ax: Any = None) -
 def plot_information(model: LatentClass, *, most: int = MAX_COLUMNS, ax: Any = None) -> Any:
     """Columns by the information they hold about the class, in nats.
 
+    Parameters
+    ----------
+    model : LatentClass
+        The fitted model.
+    most : int, default=MAX_COLUMNS
+        Number of columns shown.
+    ax : matplotlib Axes or None, default=None
+        Axes to draw on; None makes some.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes that were drawn on.
+
     Examples
     --------
     >>> import pandas as pd
@@ -76,6 +100,18 @@ def plot_information(model: LatentClass, *, most: int = MAX_COLUMNS, ax: Any = N
 
 def plot_selection(model: LatentClass, *, ax: Any = None) -> Any:
     """The criterion that chose the number of classes, by that number: the likelihood of hidden cells, or BIC.
+
+    Parameters
+    ----------
+    model : LatentClass
+        The fitted model.
+    ax : matplotlib Axes or None, default=None
+        Axes to draw on; None makes some.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes that were drawn on.
 
     Examples
     --------

@@ -45,12 +45,38 @@ Quantities = dict[str, float | None]
 
 
 def pair_observation_rates(co_observed: Floats, n_rows: float) -> Floats:
-    """p of the paper for every two columns (N, N): its square is the proportion of rows that show both."""
+    """p of the paper for every two columns (N, N): its square is the proportion of rows that show both.
+
+    Parameters
+    ----------
+    co_observed : ndarray of shape (n_columns, n_columns)
+        Rows that show both columns.
+    n_rows : float
+        S, the number of rows.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_columns)
+        The rates p.
+    """
     return np.asarray(np.sqrt(np.minimum(co_observed / max(n_rows, 1e-300), 1.0)))
 
 
 def noise_bound(n_rows: float, observed: float) -> Quantities:
-    """Proposition 1: φ bounds ‖X_jk − X̂_jk‖_F of a pair with p at least `observed`, if p ≥ √(8/S · log(2/δ))."""
+    """Proposition 1: φ bounds ‖X_jk − X̂_jk‖_F of a pair with p at least `observed`, if p ≥ √(8/S · log(2/δ)).
+
+    Parameters
+    ----------
+    n_rows : float
+        S, the number of rows.
+    observed : float
+        p, the probability that a cell is observed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
+    """
     S, p = max(n_rows, 1.0), max(observed, MIN_OBSERVED)
     return {
         "phi": float(np.sqrt(2) * (1 + np.sqrt(np.log(2 / DELTA))) / (p * np.sqrt(S))),
@@ -60,7 +86,20 @@ def noise_bound(n_rows: float, observed: float) -> Quantities:
 
 
 def widest_split(sizes: NDArray[np.int32], n_classes: int) -> NDArray[np.bool_]:
-    """Marks S₁: the widest columns, until they can carry rank F; at least one column is left for S₂."""
+    """Marks S₁: the widest columns, until they can carry rank F; at least one column is left for S₂.
+
+    Parameters
+    ----------
+    sizes : int32 ndarray of shape (n_columns,)
+        Categories of every column.
+    n_classes : int
+        F, the rank that S₁ must carry.
+
+    Returns
+    -------
+    bool ndarray of shape (n_columns,)
+        True for the columns of S₁.
+    """
     order = np.argsort(-sizes, kind="stable")
     carried = 1 + np.cumsum(sizes[order] - 1)
     M = min(int(np.searchsorted(carried, n_classes)) + 1, max(len(sizes) - 1, 1))
@@ -70,7 +109,20 @@ def widest_split(sizes: NDArray[np.int32], n_classes: int) -> NDArray[np.bool_]:
 
 
 def smallest_frequency(frequencies: Floats, offsets: NDArray[np.int32]) -> float:
-    """η = min over pairs of columns i ≠ j and categories q of ‖X̂_ij(:, q)‖₁."""
+    """η = min over pairs of columns i ≠ j and categories q of ‖X̂_ij(:, q)‖₁.
+
+    Parameters
+    ----------
+    frequencies : ndarray of shape (n_cells, n_cells)
+        Frequencies of pairs of categories.
+    offsets : int32 ndarray of shape (n_columns + 1,)
+        Column offsets.
+
+    Returns
+    -------
+    float
+        The frequency η.
+    """
     sums = np.add.reduceat(frequencies, offsets[:-1], axis=0)  # (N, C)
     own = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[None, :] == np.arange(len(offsets) - 1)[:, None]
     return float(sums[~own].min()) if (~own).any() else 0.0
@@ -81,6 +133,22 @@ def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: fl
 
     Constants are those of its proof: the error is √F times (17), S follows from (19), N from (20) and Lemma 7, (61),
     under Assumption 1.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The fitted class weights and profiles.
+    frequencies : ndarray of shape (n_cells, n_cells)
+        Frequencies of pairs of categories.
+    n_rows : float
+        S, the number of rows.
+    observed : float
+        p, the probability that a cell is observed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     sizes, F = np.diff(mixture.column_offsets), mixture.n_classes
     split = widest_split(sizes, F)
@@ -118,7 +186,18 @@ def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: fl
 
 
 def divergences(mixture: Mixture) -> Floats:
-    """Σ_n KL(A_n(:, f) ‖ A_n(:, f′)) for all pairs of classes (F, F)."""
+    """Σ_n KL(A_n(:, f) ‖ A_n(:, f′)) for all pairs of classes (F, F).
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The fitted class weights and profiles.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_classes)
+        The divergences.
+    """
     logs, table = mixture.log_table(), mixture.table
     own = (table * logs).sum(axis=0)
     return np.asarray(own[:, None] - table.T @ logs)
@@ -128,6 +207,20 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
     """D̄₁, D̄₂, D̄, ρ₁, ρ₂, δ₁, δ₂, the N, S and D̄ asked for, and the errors promised for this S, p, λ.
 
     D̄ and the basin are those of Assumption 2, δ₁ and δ₂ (56); Theorem 2 asks for S by (36) and N by (38).
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The fitted class weights and profiles.
+    n_rows : float
+        S, the number of rows.
+    observed : float
+        p, the probability that a cell is observed.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     F, N, I = mixture.n_classes, mixture.n_columns, int(np.diff(mixture.column_offsets).max())
     S, p, weights = max(n_rows, 1.0), max(observed, MIN_OBSERVED), mixture.weights
@@ -177,9 +270,23 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
 
 
 def init_in_basin(init: Mixture, mixture: Mixture, basin: dict[str, float | list[float] | None]) -> Quantities:
-    """Assumption 2: is every entry of the start within δ₁ of the profiles and δ₂ (56) of the weights, classes matched?
+    """Assumption 2: whether every entry of the initialisation is within δ₁ of the profiles and δ₂ (56) of the weights.
 
     Without the D̄ that Theorem 2 asks for δ₁ and δ₂ may exceed 1, and then being inside says nothing.
+
+    Parameters
+    ----------
+    init : Mixture
+        The initialisation of EM.
+    mixture : Mixture
+        The fitted class weights and profiles.
+    basin : dict
+        δ₁ and δ₂, as `theorem_2` gives them.
+
+    Returns
+    -------
+    dict
+        The quantities by name.
     """
     if init.n_classes != mixture.n_classes:
         return {"profile_error": None, "weight_error": None, "inside": 0.0}

@@ -107,8 +107,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         Proportions of the topics in the training documents, as `transform` gives them.
     n_topics_ : int
         Number of topics.
+    selection_ : dict or None
+        How the number of topics was chosen; None when it was given.
     words_ : ndarray of shape (n_words,)
         Names of the words.
+    word_counts_ : ndarray of shape (n_words,)
+        How often each word occurs in the training documents.
     documents_ : ndarray of shape (n_documents,)
         Names of the training documents.
     pseudo_shares_ : ndarray of shape (n_topics,)
@@ -129,6 +133,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
         Log-likelihood of the training documents, in nats.
     objective_ : float
         Log-likelihood plus the logarithm of the prior.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons and diagnostics.
 

@@ -147,7 +147,13 @@ class TableModel(LatentModel):
         return JointPMF(self._mixture, self._columns)
 
     def n_parameters(self) -> int:
-        """Free parameters: class weights and, per column, categories − 1 for each class."""
+        """Free parameters: class weights and, per column, categories − 1 for each class.
+
+        Returns
+        -------
+        int
+            Their number.
+        """
         check_is_fitted(self)
         return count_parameters(self._mixture.column_offsets, self.n_components_)
 
@@ -236,6 +242,7 @@ class TableModel(LatentModel):
         X : frame or array-like of shape (n_rows, n_columns)
             Rows with the columns of the fit.
         y : ignored
+            Not used; there by convention.
         sample_weight : array-like of shape (n_rows,) or None, default=None
             Weights of the rows.
 

@@ -114,6 +114,8 @@ class DawidSkene(LatentModel):
         Inner edges of the intervals with `bins`.
     confidence_ : float
         Exponent in (0, 1] of the joint probability of a task; below 1 probabilities are tempered.
+    selection_ : dict or None
+        Always None: the classes are the labels.
     n_iter_ : int
         EM iterations of the reported solution.
     converged_ : bool
@@ -122,6 +124,8 @@ class DawidSkene(LatentModel):
         Log-likelihood of all labels, in nats.
     objective_ : float
         Log-likelihood plus log prior, which EM maximises.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons, quantities, notes and seconds; computed on first access.
 
@@ -290,7 +294,8 @@ class DawidSkene(LatentModel):
 
         Parameters
         ----------
-        labels : as in `fit`
+        labels : frame, array-like or `latentfit.scan`
+            Labels of tasks, in a form that `fit` takes.
             An unseen annotator counts as the crowd's average worker; an unknown label is dropped.
 
         Returns
@@ -306,7 +311,8 @@ class DawidSkene(LatentModel):
 
         Parameters
         ----------
-        labels : as in `fit`
+        labels : frame, array-like or `latentfit.scan`
+            Labels of tasks, in a form that `fit` takes.
 
         Returns
         -------
@@ -321,8 +327,10 @@ class DawidSkene(LatentModel):
 
         Parameters
         ----------
-        labels : as in `fit`
+        labels : frame, array-like or `latentfit.scan`
+            Labels of tasks, in a form that `fit` takes.
         y : ignored
+            Not used; there by convention.
 
         Returns
         -------

@@ -156,7 +156,8 @@ def plan_crowd(
         Result of `fit_crowd`.
     labels : Labels
         The labels so far.
-    budget, per_worker, workers : see `plan_labels`
+    budget, per_worker, workers : int or None, int or None, frame or None
+        As in `plan_labels`.
     n_jobs : int or None, default=None
         Threads; None uses all cores.
     seed : int, default=0

@@ -110,6 +110,8 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         Joint log-likelihood of columns and labels, summed over rows, in nats.
     objective_ : float
         Log-likelihood plus the log-prior of the smoothing.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, with figures on rows left out; made when first used.
 

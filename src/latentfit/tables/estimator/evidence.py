@@ -55,6 +55,18 @@ class TableEvidence(TableModel):
         maximum, which the criteria are defined at; fit with ``smoothing=0`` to compare them with other programs.
         `n_rows` is the sample size: rows, or with sampling weights Kish's effective number, to which the
         log-likelihood is scaled too.
+
+        Parameters
+        ----------
+        X : frame, array-like of shape (n_rows, n_columns) or None, default=None
+            Rows with the columns of the fit; None uses those of the fit while they are in memory.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        dict
+            The indices by name.
         """
         with one_blas_thread():
             return asdict(fit_indices(self._rows(X, sample_weight), self._mixture, n_jobs=self.n_jobs))
@@ -63,6 +75,20 @@ class TableEvidence(TableModel):
         """Fit every number of classes and lay their indices side by side, one row each; this model stays as it is.
 
         A fitted model given as `init` has one number of classes only: the fits then start as with ``init="auto"``.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows to fit.
+        numbers : iterable of int, default=range(1, 11)
+            Numbers of classes.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        the caller's kind of frame
+            One row per number of classes.
 
         >>> import numpy as np
         >>> from latentfit import LatentClass
@@ -86,6 +112,22 @@ class TableEvidence(TableModel):
         """Standard errors and intervals of weights and profiles from resampled rows, classes matched to the fit's.
 
         Rows with sampling weights are resampled like others and keep their weights.
+
+        Parameters
+        ----------
+        X : frame, array-like of shape (n_rows, n_columns) or None, default=None
+            Rows with the columns of the fit; None uses those of the fit while they are in memory.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+        n_draws : int, default=100
+            Number of resampled fits.
+        level : float, default=0.95
+            Level of the intervals.
+
+        Returns
+        -------
+        Intervals
+            Standard errors and intervals of weights and profiles.
         """
         with one_blas_thread():
             found = bootstrap_mixture(
@@ -116,6 +158,22 @@ class TableEvidence(TableModel):
 
         With sampling weights the ratio is one of pseudo-likelihoods, and so are the simulated ones: their rows have the
         weights of the data. That holds where weights do not depend on the answers; else it is an approximation.
+
+        Parameters
+        ----------
+        X : frame, array-like of shape (n_rows, n_columns) or None, default=None
+            Rows with the columns of the fit; None uses those of the fit while they are in memory.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+        n_draws : int, default=99
+            Number of simulated tables.
+        alpha : float, default=0.05
+            Level of the test.
+
+        Returns
+        -------
+        RatioTest
+            The statistic, its p-value and the simulated statistics.
         """
         with one_blas_thread():
             return ratio_test(

@@ -144,6 +144,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Sum over rows in nats, without prior.
     objective_ : float
         Log-likelihood plus the log-prior of the smoothing.
+    objective_path_ : ndarray of shape (n_values,)
+        Objective of the initial parameters and after every iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons, notes and quantities; made when first used.
 
@@ -208,6 +210,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         X : frame, array-like of shape (n_rows, n_columns) or `latentfit.scan`
             Categorical columns, missing values allowed.
         y : ignored
+            Not used; there by convention.
         sample_weight : array-like of shape (n_rows,), str or None, default=None
             Weights of the rows (`weight_type`); of a `latentfit.scan` the name of a column. Rows of weight 0 count as
             absent.
@@ -256,6 +259,21 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         intervals speak of all rows as long as these are in memory (a million different ones); of a model from a file,
         or one fitted on files, they say that the earlier rows are lacking. `log_likelihood_` is that of all rows;
         `objective_`, its path, `n_iter_` and `converged_` stay those of the fit.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
+        y : ignored
+            Not used; there by convention.
+            Not used; there by convention.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+            The updated model.
         """
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)
@@ -430,6 +448,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Parameters
         ----------
         X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
 
         Returns
         -------
@@ -470,7 +489,18 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
     def imputed_cells(self, X: Any) -> Any:
         """What `impute` would fill in and how sure it is: one row per missing value (row from 0, column, value,
-        probability)."""
+        probability).
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        the caller's kind of frame
+            Columns row, column, value and probability.
+        """
         check_is_fitted(self)
         X = whole(X)
         return build_frame(imputed_values(X, self._columns, self._mixture, self._posterior(X)[0]), backend_of(X))
@@ -481,6 +511,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Parameters
         ----------
         X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
         name : str or int
             A column of the fit.
 
@@ -499,6 +530,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Parameters
         ----------
         X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
         name : str or int
             A column of the fit whose categories are numbers.
 
@@ -597,12 +629,16 @@ class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
     ----------
     n_components : int or None, default=None
         Number of classes; None chooses it. In a grid search: ``latentclassimputer__n_components``.
-    init, n_init, smoothing, select, bins, weight_type, max_iter, tol, random_state, n_jobs, verbose, engine
+    init, n_init, smoothing, select, bins, weight_type : see `LatentClass`
+        As in `LatentClass`.
+    max_iter, tol, random_state, n_jobs, verbose, engine : see `LatentClass`
         As in `LatentClass`.
 
     Attributes
     ----------
-    weights_, profiles_, joint_, report_
+    n_components_, weights_, profiles_, categories_, joint_, selection_, report_ : see `LatentClass`
+        As in `LatentClass`.
+    n_iter_, converged_, log_likelihood_, objective_, objective_path_ : see `LatentClass`
         As in `LatentClass`.
 
     Examples
@@ -623,6 +659,7 @@ class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
         Parameters
         ----------
         X : frame or array-like of shape (n_rows, n_columns)
+            Rows with the columns of the fit.
 
         Returns
         -------

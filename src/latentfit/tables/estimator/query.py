@@ -76,6 +76,19 @@ class QueryError(DataError):
 class Question:
     """What was asked, in the model's own names and categories.
 
+    Attributes
+    ----------
+    kind : str
+        P (probability), E (expectation), H (entropy) or I (mutual information).
+    asked : tuple
+        Columns whose distribution (P), value (E), entropy (H) or left side (I) is asked.
+    event : dict
+        Facts before the bar.
+    given : dict
+        Facts after the bar.
+    other : tuple
+        Right side of I.
+
     Examples
     --------
     >>> from latentfit import LatentClass
@@ -98,6 +111,21 @@ class Question:
 @dataclass(frozen=True)
 class Answer:
     """Numbers and what they are of: one row per combination of the asked columns, one row alone for a number.
+
+    Attributes
+    ----------
+    question : str
+        The question as it was asked.
+    kind : str
+        P (probability), E (expectation), H (entropy) or I (mutual information).
+    columns : tuple of str
+        The asked columns.
+    rows : tuple of tuple
+        Their categories, one combination per value.
+    values : ndarray of shape (n_rows,)
+        The numbers.
+    notes : tuple of str
+        How the question was read, where that is not obvious.
 
     Examples
     --------
@@ -122,7 +150,13 @@ class Answer:
         return not self.columns
 
     def as_columns(self) -> dict[str, list[Any]]:
-        """The answer as named columns."""
+        """The answer as named columns.
+
+        Returns
+        -------
+        dict of list
+            Columns of the asked names, then of the values.
+        """
         unit = UNITS[self.kind]
         while unit in self.columns:
             unit += "_"
@@ -130,7 +164,13 @@ class Answer:
         return named | {unit: self.values.tolist()}
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer as JSON holds it."""
+        """The answer as JSON holds it.
+
+        Returns
+        -------
+        dict
+            Question, value or rows, and notes.
+        """
         notes = {"notes": list(self.notes)} if self.notes else {}
         if self.is_number:
             return {"question": self.question, UNITS[self.kind]: float(self.values[0]), **notes}
@@ -151,6 +191,18 @@ class Answer:
 
 def ask(joint: JointPMF, question: str) -> Answer:
     """Read a question and answer it.
+
+    Parameters
+    ----------
+    joint : JointPMF
+        The fitted joint distribution.
+    question : str
+        Such as ``"P(rain | sky=grey)"``.
+
+    Returns
+    -------
+    Answer
+        The answer.
 
     Examples
     --------
@@ -221,6 +273,18 @@ class _Token:
 
 def parse(joint: JointPMF, question: str) -> Question:
     """The question in the model's names; whatever is wrong is a `QueryError` with its place.
+
+    Parameters
+    ----------
+    joint : JointPMF
+        The fitted joint distribution.
+    question : str
+        Such as ``"P(rain | sky=grey)"``.
+
+    Returns
+    -------
+    Question
+        The question in the model's names.
 
     Examples
     --------
