@@ -62,6 +62,7 @@ PUBLIC = {
     "gain_by_chance": "what chance alone gives, a term of the field",
     "belief_sums": "a belief-propagation kernel",
     "belief_sweeps": "a belief-propagation kernel",
+    "silent": "argument of click",
     "gap": "an eigengap, or the option --gap of the command hmm",
 }
 """Identifiers that may stay, each with the reason."""
@@ -71,12 +72,13 @@ PHRASES = {
     r"\bentrants?\b": "candidate",
     r"\bstood still\b": "converged",
     r"\bpolish(es|ed|ing)?\b": "refine by EM",
-    r"\bbeliefs\b|\bbelieved\b|\bbelief\b(?!.propagation|\.cpp| import|_)": "posterior",
+    r"\bbeliefs\b|\bbelieved\b|\bbelief\b(?!.propagation|\.cpp| import|_|$)": "posterior",
     r"\bcooled\b|\bcalm(er)?\b": "tempered",
     r"\bmeetings\b|\bmet whom\b": "co-annotation",
     r"\bmixing law": "mixing distribution",
     r"\bnear.cop(y|ies)\b": "near-duplicate columns",
-    r"\b(nats|bits|labels?|counts?|seconds?) an? (row|task|label|word|document|cell|token|step|symbol|item)\b": "per",
+    r"\b(nats|bits|seconds) an? (row|task|label|word|document|cell|token|step|symbol|item)\b": "per",
+    r"\b(\d+|two|three|four|five|few|fewer|many|more) labels a (task|row|worker)\b": "labels per task",
     r"\b(in|with|without|has|have|its|no|of|allows?|for|the) gaps\b": "missing values",
     r"\bspeaking columns?\b|\bsilent columns?\b": "(non)informative variables",
     r"\bcharge[sd]?\b": "penalty",

@@ -156,7 +156,7 @@ def _exhaustive(rows: Table, d: int) -> MaximalTotalCorrelation:
 def _grow_from_pairs(rows: Table, d: int) -> list[MaximalTotalCorrelation]:
     """Subsets grown from the strongest pairs, strongest first."""
     strongest = np.argsort(-_upper_pairs(rows), axis=None, kind="stable")[: min(N_STARTS, comb(rows.n_columns, 2))]
-    grown: dict[tuple[int, ...], None] = {}  # starts that grow into the same subset are polished once
+    grown: dict[tuple[int, ...], None] = {}  # starts that grow into the same subset are refined once
     for pair in strongest:
         chosen = list(divmod(int(pair), rows.n_columns))
         while len(chosen) < d:

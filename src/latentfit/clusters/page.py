@@ -138,7 +138,7 @@ def _purity(fitted: BernoulliMixture) -> Section:
             "cluster",
             Column("weight", ".1%"),
             "verdict",
-            Column("p-value", ".3g", "chance of such columns in a pure cluster"),
+            Column("p-value", ".3g", "probability of such columns in a pure cluster"),
             Column("impurity", ".1%", "expected proportion of its rows that belong elsewhere"),
             Column("certified", ".1%", "impurity shown by the columns themselves"),
             Column("betrayed by", meaning="columns that depend on one another inside the cluster"),

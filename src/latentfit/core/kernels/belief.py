@@ -55,13 +55,13 @@ def belief_sweeps(
     edges: Edges, prior: Floats, affinity: Floats, messages: Floats, posterior: Floats,
     *, sweeps: int, tol: float = 0.0, damping: float = 0.0, threads: int = 1,
 ) -> tuple[float, int]:  # fmt: skip
-    """Pass messages at most `sweeps` times, until beliefs change by less than `tol` a node; last change, and sweeps.
+    """Pass messages at most `sweeps` times, until posteriors change by less than `tol` per node; last change, sweeps.
 
-    `messages` (2m, K), at their receiver, and `beliefs` (n, K) are changed in place.
+    `messages` (2m, K), at their receiver, and `posterior` (n, K) are changed in place.
     """
     head, kept, _ = _arguments(edges, prior, affinity)
     _check(messages, np.float64, (edges.n_messages, len(prior)), "messages")
-    _check(posterior, np.float64, (edges.n_nodes, len(prior)), "beliefs")
+    _check(posterior, np.float64, (edges.n_nodes, len(prior)), "posterior")
     change, done = ctypes.c_double(), ctypes.c_int()
     tail = [ctypes.c_int(sweeps), ctypes.c_double(tol), ctypes.c_double(damping), ctypes.c_int(max(threads, 1))]
     result = [_pointer(messages), _pointer(posterior), ctypes.byref(change), ctypes.byref(done)]
@@ -76,7 +76,7 @@ def belief_sums(
     """Bethe's log Z (nats), and the expected weight (K, K) of edges between blocks, each edge from both of its ends."""
     head, kept, scale = _arguments(edges, prior, affinity)
     _check(messages, np.float64, (edges.n_messages, len(prior)), "messages")
-    _check(posterior, np.float64, (edges.n_nodes, len(prior)), "beliefs")
+    _check(posterior, np.float64, (edges.n_nodes, len(prior)), "posterior")
     energy, pairs = ctypes.c_double(), np.zeros_like(affinity)
     tail = [
         ctypes.c_int(max(threads, 1)),

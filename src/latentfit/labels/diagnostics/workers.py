@@ -230,10 +230,10 @@ def _raise_flags(
     quality: WorkerQuality, labels: CodedLabels, mixture: Mixture, judged: Judged, dependent: DependentPairs | None
 ) -> None:
     """Later flags overwrite earlier ones: the more specific finding wins."""
-    chance, flag = chance_accuracy(labels, mixture), quality.flag
-    around = (quality.low <= chance) & (chance <= quality.high)
-    flag[around & (quality.high < chance + UNSURE_WIDTH * (1 - chance))] = "guessing"
-    flag[quality.high < chance] = "adversarial"
+    guessing, flag = chance_accuracy(labels, mixture), quality.flag
+    around = (quality.low <= guessing) & (guessing <= quality.high)
+    flag[around & (quality.high < guessing + UNSURE_WIDTH * (1 - guessing))] = "guessing"
+    flag[quality.high < guessing] = "adversarial"
     flag[quality.n_labels < FEW_LABELS] = "few labels"
     flag[constant_workers(judged, quality)] = "constant"
     if dependent is not None:

@@ -7,7 +7,7 @@ within reach
     neighbours of a × neighbours of b,   two steps from a × b,   two steps from b × a,   and (a, b) itself,
 
 so the worth of all candidate pairs is three matrix products. The greedy cover takes the best pairs, looks again,
-and ends when nothing is missing. A pair is made by a request: one of the two labels a task of the other. A task
+and ends when nothing is missing. A pair is made by a request: one of the two is asked for a task of the other. A task
 with several labels joins the asked worker to all of them at once; that task is taken for which most comes within
 reach, among equals the one with the most informative label.
 

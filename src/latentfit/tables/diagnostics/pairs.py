@@ -235,8 +235,8 @@ def pearson_blocks(counts: Floats, offsets: Blocks) -> tuple[Floats, Floats, Flo
 
 
 def dependence_p_values(counts: Floats, offsets: Blocks) -> Floats:
-    """Per column, the chance of so much dependence on the others if there were none (N,): the smaller of the chance
-    of the sum over its partners and of the largest partner, each doubled for looking twice."""
+    """p-value of every column's dependence on the others (N,): the smaller of that of the sum over its partners and of
+    the largest partner, each doubled because there are two tests."""
     found = np.stack(pearson_blocks(counts, offsets))
     total = upper_tail(*found.sum(axis=2))
     far = found[0] > found[1] + 2 * np.sqrt(found[2])  # no other pair can be the one that stands out

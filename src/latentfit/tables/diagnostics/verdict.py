@@ -57,7 +57,7 @@ THIN_COLUMNS = 0.25
 """Proportion of the columns that may show a class less often than that."""
 SAME = 0.05
 """Total variation, in the column where they differ most, below which two classes are one class twice."""
-CHANCE = 1e-3
+DEPENDENCE_LEVEL = 1e-3
 """Level at which columns count as dependent, divided by the number of columns (or of pairs) looked at."""
 DEPENDENT = 0.2
 """Corrected Cramér's V of two columns given the classes above which independence within classes fails."""
@@ -182,7 +182,7 @@ def rows_needed(counts: Floats, seen: Floats, offsets: NDArray[np.int32]) -> Flo
 def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> NDArray[np.bool_]:
     """Which of the columns looked at depend on any other; classes need three of them."""
     probability = dependence_p_values(evidence.counts, evidence.column_offsets)
-    informative = probability < CHANCE / max(len(probability), 1)
+    informative = probability < DEPENDENCE_LEVEL / max(len(probability), 1)
     examiner.quantities |= {
         "uninformative_columns": [table.columns[n].name for n in evidence.columns[~informative]],
         "dependence_p_values": probability.tolist(),
@@ -252,7 +252,7 @@ def _examine_count(examiner: Examiner, mixture: Mixture, columns: NDArray[np.int
 def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> None:
     """Columns that depend on one another although the class is known: by much, and not by chance."""
     N = len(evidence.columns)
-    level = CHANCE / max(N * (N - 1) / 2, 1)
+    level = DEPENDENCE_LEVEL / max(N * (N - 1) / 2, 1)
     values = residual_dependence(evidence.counts, expected_pairs(evidence, mixture), evidence.column_offsets, level)
     worst = float(values.max(initial=0.0))
     examiner.quantities["residual_dependence"] = worst
