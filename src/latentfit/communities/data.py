@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from latentfit.core.counts import CellTally, read_counts, sparse_sums
 from latentfit.core.errors import DataError, DataWarning
-from latentfit.core.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles
+from latentfit.core.frames import Columns, Roles, as_frame, column, columns_by_role, find_roles, unused_columns
 from latentfit.core.kernels import Floats
 from latentfit.core.names import GrowingNames, Names, decoded, encode, objects, single_cells, to_arrow
 from latentfit.core.numbers import as_numbers
@@ -174,38 +174,37 @@ def _from_matrix(data: Any, what: str) -> Graph:
 
 
 def _from_networkx(data: Any, what: str) -> Graph:
-    nodes = list(data.nodes)
-    if not nodes:
-        raise DataError(f"{what} has no nodes; give at least one edge")
-    names = _plain_names(nodes)
-    place = {node: at for at, node in enumerate(nodes)}
+    place = {node: at for at, node in enumerate(data.nodes)}
     edges = list(data.edges(data="weight"))
-    weighted = any(weight is not None for *_, weight in edges)
-    try:
-        values = np.array([1.0 if weight is None else weight for *_, weight in edges], np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{what} has a weight that is no number; give numbers, or edges without a weight") from None
-    source, target = (np.array([place[edge[end]] for edge in edges], np.int64) for end in (0, 1))
-    matrix = _added(source, target, _checked_weights(values, what), len(nodes))
-    return _finished(matrix, names, what, weighted=weighted, directed=_says(data, "is_directed"))
+    weights = [weight for *_, weight in edges]
+    weighted = any(weight is not None for weight in weights)
+    return _from_library(
+        data, list(place), [(place[edge[0]], place[edge[1]]) for edge in edges], weights, weighted, what
+    )
 
 
 def _from_igraph(data: Any, what: str) -> Graph:
     """A graph of igraph: vertices by their names, if they have any, and the edges' weights."""
-    n = int(data.vcount())
-    if not n:
+    nodes = list(data.vs["name"]) if "name" in data.vs.attributes() else list(range(data.vcount()))
+    weighted, edges = "weight" in data.es.attributes(), data.get_edgelist()
+    return _from_library(data, nodes, edges, data.es["weight"] if weighted else [None] * len(edges), weighted, what)
+
+
+def _from_library(
+    data: Any, nodes: list[Any], edges: list[tuple[int, int]], weights: list[Any], weighted: bool, what: str
+) -> Graph:
+    """A graph of networkx or igraph: its nodes, its edges by their places and their weights, None for 1."""
+    if not nodes:
         raise DataError(f"{what} has no nodes; give at least one edge")
-    names = _plain_names(list(data.vs["name"]) if "name" in data.vs.attributes() else list(range(n)))
-    edges = np.array(data.get_edgelist(), np.int64).reshape(-1, 2)
-    weighted = "weight" in data.es.attributes()
-    values = np.array([1.0 if w is None else w for w in data.es["weight"]] if weighted else np.ones(len(edges)), float)
-    matrix = _added(edges[:, 0], edges[:, 1], _checked_weights(values, what), n)
-    return _finished(matrix, names, what, weighted=weighted, directed=_says(data, "is_directed"))
-
-
-def _says(data: Any, question: str) -> bool:
-    """What a graph answers; one that cannot be asked says no."""
-    return bool(getattr(data, question, lambda: False)())
+    names = _plain_names(nodes)
+    try:
+        values = np.array([1.0 if weight is None else weight for weight in weights], np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} has a weight that is no number; give numbers, or edges without a weight") from None
+    source, target = np.array(edges, np.int64).reshape(-1, 2).T
+    matrix = _added(source, target, _checked_weights(values, what), len(nodes))
+    directed = bool(getattr(data, "is_directed", lambda: False)())
+    return _finished(matrix, names, what, weighted=weighted, directed=directed)
 
 
 def _from_list(data: list[Any], what: str) -> Graph:
@@ -224,22 +223,13 @@ def _from_list(data: list[Any], what: str) -> Graph:
 def _roles(words: list[str], columns: Columns) -> tuple[Roles, tuple[str, ...]]:
     """Which column plays which role, and what the report must say of it."""
     roles = find_roles(words, ALIASES, columns)
+    advice = "" if roles["weight"] else "; if one holds the weights of the edges, call it weight (--weight)"
     if roles["source"] is None and roles["target"] is None and len(words) >= 2:
         roles["source"], roles["target"] = words[:2]
         alike = "" if _kinds(roles) else "; what is called the same in both is one node"
         taken = (f"columns {words[0]!r} and {words[1]!r} were taken as the ends of the edges{alike}",)
-        return roles, taken + _unused(words, roles)
-    return roles, _unused(words, roles)
-
-
-def _unused(words: list[str], roles: Roles) -> tuple[str, ...]:
-    """A word about columns that play no role: one of them may hold the weights."""
-    left = [word for word in words if word not in roles.values()]
-    if not left:
-        return ()
-    shown = ", ".join(repr(word) for word in left[:3]) + (", …" if len(left) > 3 else "")
-    suggestion = "" if roles["weight"] else "; if one holds the weights of the edges, call it weight (--weight)"
-    return (f"not used: {'column' if len(left) == 1 else 'columns'} {shown}{suggestion}",)
+        return roles, taken + unused_columns(words, roles, advice)
+    return roles, unused_columns(words, roles, advice)
 
 
 def _kinds(roles: Roles) -> tuple[str, str] | None:
@@ -272,14 +262,10 @@ def _apart(
     return named[0], named[1], (f"{note}, {named[1][0]}",)
 
 
-def _lacks_end(roles: Roles) -> bool:
-    return roles["source"] is None or roles["target"] is None
-
-
 def _from_frame(frame: Any, columns: Columns, what: str, nodes: Names | None) -> Graph:
     words = [str(name) for name in frame.columns]
     roles, notes = _roles(words, columns)
-    if _lacks_end(roles) or not len(frame):
+    if None in (roles["source"], roles["target"]) or not len(frame):
         raise DataError(
             f"{what} is a frame of {len(frame)} rows with the columns {words}; give the ends of every edge in columns "
             "source and target, and a weight if any"
@@ -329,7 +315,7 @@ def _from_scan(scan: Scan, columns: Columns, what: str, nodes: Names | None) -> 
     else:
         names = scan.first_names()
         roles, notes = _roles(names, columns)
-        if _lacks_end(roles):
+        if None in (roles["source"], roles["target"]):
             raise DataError(
                 f"{what} has the columns {names[:12]}; give the ends of every edge in columns source and target, and a "
                 "weight if any"

@@ -134,6 +134,15 @@ def build_frame(columns: Mapping[str, Any], backend: str) -> Any:
     return nw.from_arrow(table, backend=nw.Implementation.from_string(backend)).to_native()  # type: ignore[arg-type]
 
 
+def unused_columns(names: Sequence[str], roles: Roles, advice: str = "") -> tuple[str, ...]:
+    """A note about the columns that play no role, with advice for them; none where every column plays one."""
+    unused = [name for name in names if name not in roles.values()]
+    if not unused:
+        return ()
+    listed = ", ".join(repr(name) for name in unused[:3]) + (", …" if len(unused) > 3 else "")
+    return (f"not used: {'column' if len(unused) == 1 else 'columns'} {listed}{advice}",)
+
+
 def find_roles(names: Sequence[Any], aliases: Mapping[str, Sequence[str]], columns: Columns) -> Roles:
     """Which column plays which role, None where no column does; `columns` are those that the user named."""
     if not isinstance(columns, Mapping | None):

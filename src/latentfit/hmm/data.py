@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError, DataWarning
-from latentfit.core.frames import Columns, Roles, as_frame, columns_by_role, find_roles
+from latentfit.core.frames import Columns, Roles, as_frame, columns_by_role, find_roles, unused_columns
 from latentfit.core.kernels.hmm import MISSING, Chains
 from latentfit.core.names import GrowingNames, Names, are_words, decoded, encode, match, missing_of, to_arrow
 from latentfit.core.numbers import worth_of
@@ -267,13 +267,9 @@ def _roles(names: list[str], columns: Columns, what: str) -> Roles:
 
 
 def _unused(names: list[str], roles: Roles) -> tuple[str, ...]:
-    """A word about columns that play no role: one of them may tell the order of the steps."""
-    left = [name for name in names if name not in roles.values()]
-    if not left or roles["sequence"] is None:  # which one sequence of all rows is warned of
-        return ()
-    shown = ", ".join(repr(name) for name in left[:3]) + (", …" if len(left) > 3 else "")
-    order = "" if roles["time"] else "; if one tells the order of the steps, name it as their time (--time)"
-    return (f"not used: {'column' if len(left) == 1 else 'columns'} {shown}{order}",)
+    """A note about columns that play no role; where all rows are one sequence a warning named them already."""
+    advice = "" if roles["time"] else "; if one tells the order of the steps, name it as their time (--time)"
+    return unused_columns(names, roles, advice) if roles["sequence"] is not None else ()
 
 
 def _from_frame(frame: Any, columns: Columns, what: str) -> tuple[Any, Any, Clock | None, tuple[str, ...]]:
@@ -295,11 +291,8 @@ def _kind_of_time(array: Any, name: str, what: str) -> pa.DataType:
     if not len(words):
         raise _no_time(name, what, "", 1)
     for kind in (pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us")):
-        try:
-            words.cast(kind)
+        if _reads_as(words, kind):
             return kind
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            continue
     raise _no_time(name, what, str(words[0]), 0)
 
 
@@ -327,9 +320,9 @@ def _times(array: Any, kind: pa.DataType, name: str, what: str, before: int = 0)
     return np.asarray(times.to_numpy(zero_copy_only=False))
 
 
-def _reads_as(word: pa.Scalar, kind: pa.DataType) -> bool:
+def _reads_as(cells: pa.Array | pa.Scalar, kind: pa.DataType) -> bool:
     try:
-        word.cast(kind)
+        cells.cast(kind)
         return True
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
