@@ -22,7 +22,7 @@ from latentfit.io.read import read_columns
 from latentfit.io.write import write_columns
 from latentfit.labels.data import stored
 from latentfit.labels.data.input import read_labels
-from latentfit.labels.data.stored import StoredLabels, code_labels, find_tasks, sample_tasks, store_labels
+from latentfit.labels.data.stored import StoredLabels, code_labels, sample_tasks, store_labels
 from latentfit.labels.init import vote_mixture
 from latentfit.labels.moments import vote_statistics
 from tests.fits import after, bits, stopping
@@ -154,7 +154,7 @@ def test_statistics_samples_and_searches_of_stored_labels_equal_those_in_memory(
         assert one.n_rows == min(most, 400)
         assert np.array_equal(one.cell_of(), other.cell_of())
     asked = ["Aufgabe 399, é", "nothing", "Aufgabe 0, é", None]
-    assert find_tasks(stored, asked, "task").tolist() == find_tasks(labels, asked, "task").tolist()
+    assert stored.find(asked, "task").tolist() == labels.find(asked, "task").tolist()
 
 
 def test_hash_of_a_text_does_not_depend_on_the_other_texts():

@@ -43,7 +43,7 @@ def test_known_answers_never_wreck_the_consensus(misleading, method):
 def test_an_empty_list_of_known_answers_is_none(misleading):
     labels = misleading.coded()
     assert with_gold(labels, ([], [])) is labels
-    assert not store_labels(labels).with_gold(([], [])).has_gold
+    assert not with_gold(store_labels(labels), ([], [])).has_gold
 
 
 @pytest.mark.parametrize("seed", range(4))

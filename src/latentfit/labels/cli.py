@@ -249,13 +249,12 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     from latentfit.core.names import encode, to_arrow
     from latentfit.labels.data import match_answers
     from latentfit.labels.data.input import read_gold
-    from latentfit.labels.data.stored import find_tasks
     from latentfit.labels.moments import overall_proportions, vote_proportions
 
     data = fitted.evidence.data
     gold = read_gold(answers, what="true answers")
     assert gold is not None
-    rows = find_tasks(data, gold[0], "truth task")
+    rows = data.find(gold[0], "truth task")
     answers = to_arrow(gold[1], "truth label")
     truth = match_answers(answers, data, "truth label")
     request = (rows >= 0) & (encode(answers, "truth label")[0] >= 0)

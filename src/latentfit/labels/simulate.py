@@ -47,7 +47,7 @@ FEW_WORKERS = 8
 
 @dataclass(frozen=True)
 class Crowd:
-    """Simulated labels, and the parameters they were drawn from. Names are the integers 0, 1 and so on.
+    """Simulated labels, and the parameters they were drawn from; names are the integers from 0.
 
     Attributes
     ----------
@@ -84,12 +84,11 @@ class Crowd:
         return np.asarray(np.einsum("k,mkk->m", self.prior, self.confusion))
 
     def coded(self) -> Labels:
-        """The same as coded `Labels`; tasks, workers and classes without labels keep their code.
+        """Return the same as coded labels; tasks, workers and classes without labels keep their code.
 
         Returns
         -------
-        Labels
-            The coded labels.
+        labels : Labels
         """
         columns = (self.labels[name].to_numpy() for name in ("task", "worker", "label"))
         task, worker, label = (np.asarray(column, np.int32) for column in columns)
@@ -237,10 +236,10 @@ def draw_confusions(
     ----------
     n_workers, n_classes : int
         Sizes.
-    kind, skill : str, tuple of two floats
+    kind, skill : str, tuple of float
         As in `crowd`.
     rng : numpy.random.Generator
-        Source of the draws.
+        Source of randomness.
 
     Returns
     -------
@@ -290,7 +289,7 @@ def draw_labels(worker: Ints, truth: Ints, confusion: Floats, rng: np.random.Gen
     confusion : ndarray of shape (n_workers, n_classes, n_classes)
         By (worker, true, given).
     rng : numpy.random.Generator
-        Source of the draws.
+        Source of randomness.
 
     Returns
     -------
@@ -331,7 +330,7 @@ def choose_workers(
     activity : float
         See `crowd`.
     rng : numpy.random.Generator
-        Source of the draws.
+        Source of randomness.
 
     Returns
     -------

@@ -47,17 +47,17 @@ Quantities = dict[str, float | None]
 
 
 def stacked_factor(mixture: Mixture) -> Floats:
-    """H = [A₁; …; A_M] D^½ (6), rows by worker and given label.
+    """Stack the confusion matrices to H = [A₁; …; A_M] D^½ (6).
 
     Parameters
     ----------
     mixture : Mixture
-        Class weights and confusion matrices.
+        The fitted model, class k standing for label k.
 
     Returns
     -------
-    ndarray of shape (n_rows, n_classes)
-        H.
+    factor : ndarray of shape (n_workers * n_classes, n_classes)
+        Rows by worker and given label.
     """
     return np.asarray(mixture.table * np.sqrt(mixture.weights))
 
@@ -68,14 +68,14 @@ def theorem_1(mixture: Mixture, pairs: PairCounts) -> Quantities:
     Parameters
     ----------
     mixture : Mixture
-        Class weights and confusion matrices.
+        The fitted model, class k standing for label k.
     pairs : PairCounts
-        Counts of the labels that pairs of annotators gave to the same tasks.
+        Co-occurrences of the observed pairs of workers.
 
     Returns
     -------
-    dict
-        The quantities by name.
+    quantities : dict
+        gamma, rho_min, fewest_common_tasks, asked_common_tasks and promised_error; None without a pair.
     """
     confusions = unstack_confusions(mixture)
     K = mixture.n_classes
@@ -106,14 +106,14 @@ def theorem_2(pairs: PairCounts, n_classes: int) -> Quantities:
     Parameters
     ----------
     pairs : PairCounts
-        Counts of the labels that pairs of annotators gave to the same tasks.
+        Co-occurrences of the observed pairs of workers.
     n_classes : int
         Number of classes.
 
     Returns
     -------
-    dict
-        The quantities by name.
+    quantities : dict
+        missing_term and sampling_term; None without a pair.
     """
     M, sizes = pairs.n_columns, pairs.observed[2]
     if M < 2 or not len(sizes):
@@ -125,17 +125,16 @@ def theorem_2(pairs: PairCounts, n_classes: int) -> Quantities:
 
 
 def leverages(factor: Floats) -> Floats:
-    """h_jᵀ(HᵀH)⁻¹h_j of every row (C,); rows of a rank-deficient H within its row space.
+    """Leverage h_jᵀ(HᵀH)⁻¹h_j of every row; of a rank-deficient H within its row space.
 
     Parameters
     ----------
     factor : ndarray of shape (n_rows, n_classes)
-        H.
+        H, as `stacked_factor` gives it.
 
     Returns
     -------
-    ndarray of shape (n_rows,)
-        Leverage of every row.
+    leverages : ndarray of shape (n_rows,)
     """
     left, values, _ = np.linalg.svd(factor, full_matrices=False)
     nonzero = values > values[0] * len(factor) * np.finfo(float).eps if values[0] > 0 else values > 0
@@ -150,14 +149,14 @@ def theorem_3(mixture: Mixture, noise: float) -> dict[str, float]:
     Parameters
     ----------
     mixture : Mixture
-        Class weights and confusion matrices.
+        The fitted model, class k standing for label k.
     noise : float
-        ν, the norm of the noise.
+        ν, the error of H in Frobenius norm.
 
     Returns
     -------
-    dict
-        The quantities by name.
+    quantities : dict
+        The quantities by name; `allowed_positive` is the bound (14) on |Δ| and `delta` the probability of failure.
     """
     factor = stacked_factor(mixture)
     rows, K = factor.shape  # M·K, K
@@ -193,19 +192,15 @@ def admissible_alpha(sigma: float, smallest_positive: float, noise: float, start
 
     Parameters
     ----------
-    sigma : float
-        σ, the largest singular value of H.
-    smallest_positive : float
-        The smallest positive entry of H.
-    noise : float
-        ν, the norm of the noise.
+    sigma, smallest_positive, noise : float
+        As `theorem_3` gives them.
     start : float, default=0.0
-        q₍₀₎, the squared distance of the initialisation.
+        q₍₀₎, the squared distance of the initial rotation from the true one.
 
     Returns
     -------
-    dict
-        Bounds `alpha_low` and `alpha_high`.
+    interval : dict
+        alpha_low and alpha_high.
     """
     margin = sigma * float(np.sqrt(start)) + noise
     return {"alpha_low": margin, "alpha_high": smallest_positive - margin}

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ MOST_DECIMALS = 20
 """Different decimal numbers that can be classes: more are scores, and want bins."""
 MOST_WHOLE = 50
 """Different whole numbers from which a note asks whether they are scores."""
+Coded = TypeVar("Coded", bound="CodedLabels")
 Gold = tuple[Any, Any]
 """Known answers: a column of tasks and a column of labels."""
 NO_GOLD = -1
@@ -85,9 +86,17 @@ class CodedLabels(ABC):
     def without_gold(self) -> CodedLabels:
         """The same labels, as if no answer were known."""
 
-    @abstractmethod
-    def with_never_given(self, classes: tuple[int, ...]) -> CodedLabels:
+    def with_never_given(self, classes: tuple[int, ...]) -> Self:
         """The same labels with the classes marked that no worker gives."""
+        return replace(self, never_given=classes)  # type: ignore[type-var]  # all that inherit are dataclasses
+
+    @abstractmethod
+    def with_answers(self, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> Self:
+        """The same labels with the classes of some tasks known."""
+
+    @abstractmethod
+    def find(self, names: Any, what: str) -> NDArray[np.int64]:
+        """The task that each name stands for, or -1."""
 
     @abstractmethod
     def cells(self, begin: int, end: int) -> CsrRows:
@@ -206,8 +215,13 @@ class Labels(CodedLabels):
     def without_gold(self) -> Labels:
         return self if self.gold is None else replace(self, gold=None)
 
-    def with_never_given(self, classes: tuple[int, ...]) -> Labels:
-        return replace(self, never_given=classes)
+    def with_answers(self, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> Labels:
+        known = np.full(self.n_rows, NO_GOLD, np.int32)
+        known[rows] = codes
+        return replace(self, gold=known)
+
+    def find(self, names: Any, what: str) -> NDArray[np.int64]:
+        return match(names, self.task_names, what).astype(np.int64)
 
     def task_of(self) -> NDArray[np.int64]:
         """The task of every label."""
@@ -413,20 +427,20 @@ def warn_repeated(number: int, task: Any, worker: Any) -> None:
     )
 
 
-def with_gold(labels: Labels, gold: Gold) -> Labels:
+def with_gold(labels: Coded, gold: Gold) -> Coded:
     """The same labels with known answers attached; an answer for a task nobody labelled is an error."""
     tasks, answers = gold
     codes = match_answers(answers, labels, "gold label")
-    rows = match(tasks, labels.task_names, "gold task")
+    rows = labels.find(tasks, "gold task")
+    stray = (rows < 0) & (codes >= 0)
+    if stray.any():
+        task = to_arrow(tasks, "gold task")[int(np.argmax(stray))].as_py()
+        raise DataError(f"the gold answers name task {task!r}, which has no label; remove it")
     rows, codes = rows[codes >= 0], codes[codes >= 0]
-    if (rows < 0).any():
-        raise stray_gold(tasks, match(tasks, labels.task_names, "gold task"))
     if not len(rows):  # a list without an answer is no gold
         return labels
     check_one_answer(rows, codes, labels)
-    known = np.full(labels.n_rows, NO_GOLD, np.int32)
-    known[rows] = codes
-    return replace(labels, gold=known)
+    return labels.with_answers(rows, codes)
 
 
 def check_one_answer(rows: NDArray[Any], codes: NDArray[np.int32], labels: CodedLabels) -> None:
@@ -439,12 +453,6 @@ def check_one_answer(rows: NDArray[Any], codes: NDArray[np.int32], labels: Coded
     task = labels.names_of(int(rows[conflicting[0]]), int(rows[conflicting[0]]) + 1)[0].as_py()
     one, other = (plain(labels.class_names[codes[at]]) for at in (conflicting[0], conflicting[0] + 1))
     raise DataError(f"the gold answers give task {task!r} two labels, {one!r} and {other!r}; keep the right one")
-
-
-def stray_gold(tasks: Any, rows: NDArray[Any]) -> DataError:
-    """The error for a known answer to a task (-1 among `rows`) that nobody labelled."""
-    stray = to_arrow(tasks, "gold task")[int(np.argmax(rows < 0))]
-    return DataError(f"the gold answers name task {stray.as_py()!r}, which has no label; remove it")
 
 
 def encode_labels(

@@ -26,7 +26,6 @@ from latentfit.core.names import (
     encode,
     from_names,
     long_name,
-    match,
     typed_names,
 )
 from latentfit.core.sampling import Words, hash_limit, numbered_apart, scramble
@@ -53,13 +52,11 @@ from latentfit.labels.data import (
     CodedLabels,
     Gold,
     Labels,
-    check_one_answer,
     encode_labels,
     join_labels,
-    match_answers,
     no_name,
-    stray_gold,
     warn_repeated,
+    with_gold,
 )
 from latentfit.labels.data.input import long_roles
 
@@ -176,22 +173,20 @@ class StoredLabels(CodedLabels):
     def without_gold(self) -> StoredLabels:
         return self if self.answers is None else replace(self, answers=None)
 
-    def with_never_given(self, classes: tuple[int, ...]) -> StoredLabels:
-        return replace(self, never_given=classes)
-
-    def with_gold(self, gold: Gold) -> StoredLabels:
-        """The same labels with known answers attached, as `labels.with_gold` does it."""
-        tasks, answers = gold
-        codes = match_answers(answers, self, "gold label")
-        rows = find_tasks(self, tasks, "gold task")
-        rows, codes = rows[codes >= 0], codes[codes >= 0]
-        if (rows < 0).any():
-            raise stray_gold(tasks, find_tasks(self, tasks, "gold task"))
-        if not len(rows):  # a list without an answer is no gold
-            return self
-        check_one_answer(rows, codes, self)
+    def with_answers(self, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> StoredLabels:
         known_rows, at = np.unique(rows, return_index=True)
-        return replace(self, answers=(known_rows.astype(np.int64), codes[at]))
+        return replace(self, answers=(known_rows, codes[at]))
+
+    def find(self, names: Any, what: str) -> NDArray[np.int64]:
+        """The task that each name stands for, or -1; names are read block by block, none are held."""
+        codes, wanted = encode(names, what)
+        rows = np.full(len(wanted) + 1, -1)
+        asked = from_names(wanted).cast(pa.large_string())
+        for begin in range(0, self.n_rows, BLOCK_ROWS):
+            block_names = self.names_of(begin, min(begin + BLOCK_ROWS, self.n_rows)).cast(pa.large_string())
+            at = pc.index_in(block_names, asked).fill_null(-1).to_numpy(zero_copy_only=False)
+            rows[at[at >= 0]] = begin + np.flatnonzero(at >= 0)
+        return rows[codes]
 
     # ------------------------------------------------------------- reading
 
@@ -213,27 +208,6 @@ class StoredLabels(CodedLabels):
         out = np.empty(size, dtype)
         fill_from(self.path, at, out)
         return out
-
-
-def find_tasks(labels: CodedLabels, names: Any, what: str) -> NDArray[np.int64]:
-    """The task that each name stands for, or -1; names are read block by block, none are held."""
-    if isinstance(labels, Labels):
-        return match(names, labels.task_names, what).astype(np.int64)
-    codes, wanted = encode(names, what)
-    rows = np.full(len(wanted) + 1, -1)
-    asked = from_names(wanted).cast(pa.large_string())
-    for begin in range(0, labels.n_rows, BLOCK_ROWS):
-        end = min(begin + BLOCK_ROWS, labels.n_rows)
-        at = match_words(labels.names_of(begin, end), asked)
-        rows[at[at >= 0]] = begin + np.flatnonzero(at >= 0)
-    return rows[codes]
-
-
-def match_words(names: pa.Array, asked: pa.Array) -> NDArray[np.int64]:
-    """For every name its place among those asked for, or -1; numbers and their spelling are the same name."""
-    import pyarrow.compute as pc
-
-    return np.asarray(pc.index_in(names.cast(pa.large_string()), asked).fill_null(-1).to_numpy(zero_copy_only=False))
 
 
 def _as_names(array: pa.Array) -> Names:
@@ -260,7 +234,7 @@ def code_labels(
         return _code(scan, roles, path, key, abstain, gold, bins)
 
     stored = store_rows(scan.cache, fingerprint, ENDING, FORMAT, _revived, write)
-    return stored if gold is None else stored.with_gold(gold)
+    return stored if gold is None else with_gold(stored, gold)
 
 
 def store_labels(labels: Labels) -> StoredLabels:

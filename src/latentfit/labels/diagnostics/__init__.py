@@ -31,7 +31,7 @@ from latentfit.labels.data import CodedLabels, Labels
 from latentfit.labels.data.stored import block_hashes
 from latentfit.labels.diagnostics.dependence import agreements, expected_agreement, joint_agreement, pairs_within_reach
 from latentfit.labels.diagnostics.structure import examine_classes, examine_graph, listed, spell
-from latentfit.labels.diagnostics.workers import Judged, WorkerQuality, examine_repeats, own_posterior, worker_quality
+from latentfit.labels.diagnostics.workers import Judged, WorkerQuality, examine_repeats, own_posterior
 from latentfit.labels.moments import CoLabelGraph, sufficient_statistics
 
 BlockPosterior = Callable[[int, Labels], Floats]
@@ -61,8 +61,8 @@ def examine_labels(
     graph: CoLabelGraph,
     block_posterior: BlockPosterior,
     converged: bool,
+    quality: WorkerQuality,
     memory: int | None = None,
-    quality: WorkerQuality | None = None,
 ) -> Examination:
     """Diagnose a fitted crowd.
 
@@ -74,16 +74,14 @@ def examine_labels(
         From the index of a block's first task, and the block, to the posterior of its tasks (n, K); may be tempered.
     converged : bool
         Whether EM reached its tolerance.
+    quality : WorkerQuality
+        Accuracy and flag of every worker.
     memory : int, optional
         Bytes the list of worker pairs may take.
-    quality : WorkerQuality, optional
-        Worker quality, if already computed.
     """
     examiner = Examiner()
     judged = Judged(labels, mixture)
     pairs = pairs_within_reach(labels, memory)
-    if quality is None:
-        quality = worker_quality(labels, mixture, judged=judged, pairs=pairs, memory=memory)
     _examine_sizes(examiner, labels)
     connected = examine_graph(examiner, labels, graph, pairs)
     if connected and labels.n_classes > 1:

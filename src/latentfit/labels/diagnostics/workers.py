@@ -27,7 +27,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
-from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, unstack_confusions
 from latentfit.core.verdict import Examiner, jeffreys
 from latentfit.engine.memory import MemoryEngine, posterior_of
@@ -140,34 +139,26 @@ def own_posterior(labels: Labels, mixture: Mixture) -> Floats:
 
 
 def worker_quality(
-    labels: CodedLabels,
-    mixture: Mixture,
-    *,
-    judged: Judged | None = None,
-    pairs: PairCounts | None = None,
-    memory: int | None = None,
-    beta: float = 1.0,
+    labels: CodedLabels, mixture: Mixture, *, memory: int | None = None, beta: float = 1.0
 ) -> WorkerQuality:
     """Accuracy, interval and flag of every worker.
 
     Parameters
     ----------
-    labels, mixture :
+    labels, mixture : CodedLabels, Mixture
         The labels, and the fitted model with class k standing for label k.
-    judged, pairs :
-        What `Judged` and `count_label_pairs` gave, if already computed. Without `pairs` the list is built
-        if it is affordable and fits `memory` bytes, else nobody is flagged as copying.
-    beta :
+    memory : int or None, default=None
+        Bytes the list of worker pairs may take; if it does not fit, nobody is flagged as copying.
+    beta : float, default=1.0
         The exponent of the consensus's probabilities: the further below one, the lower the intervals reach.
     """
-    judged = Judged(labels, mixture) if judged is None else judged
+    judged = Judged(labels, mixture)
     n_labels = labels.per_worker
     accuracy, trials = _estimate_accuracy(judged, n_labels)
     low, high = jeffreys(accuracy, trials, COVERAGE)
     if beta < 1:
-        more = admitted_error(labels, mixture, beta)
-        low = np.maximum(low - more, 0.0)
-    pairs = pairs_within_reach(labels, memory) if pairs is None else pairs
+        low = np.maximum(low - admitted_error(labels, mixture, beta), 0.0)
+    pairs = pairs_within_reach(labels, memory)
     dependent = None if pairs is None else find_dependent_pairs(pairs, mixture)
     quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
     _raise_flags(quality, labels, mixture, judged, dependent)

@@ -125,7 +125,9 @@ class DawidSkene(LatentModel):
     objective_ : float
         Log-likelihood plus log prior, which EM maximises.
     objective_path_ : ndarray of shape (n_values,)
-        Objective of the initial parameters and after every iteration.
+        The same at the initialisation and after every iteration.
+    selection_ : None
+        Always None: the labels determine the number of classes.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons, quantities, notes and seconds; computed on first access.
 
@@ -311,8 +313,8 @@ class DawidSkene(LatentModel):
 
         Parameters
         ----------
-        labels : frame, array-like or `latentfit.scan`
-            Labels of tasks, in a form that `fit` takes.
+        labels : as in `fit`
+            Tasks to label; see `predict_proba` for what the model does not know.
 
         Returns
         -------
@@ -327,10 +329,10 @@ class DawidSkene(LatentModel):
 
         Parameters
         ----------
-        labels : frame, array-like or `latentfit.scan`
-            Labels of tasks, in a form that `fit` takes.
-        y : ignored
-            Not used; there by convention.
+        labels : as in `fit`
+            Tasks with their labels.
+        y : object, default=None
+            Ignored.
 
         Returns
         -------

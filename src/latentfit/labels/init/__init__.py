@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from latentfit.core.assign import align_each_worker, align_to_labels
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import maximise_tables
-from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.labels.data import CodedLabels, Labels
@@ -194,40 +192,22 @@ def _rotated_freely(labels: Labels, root: Floats, rng: np.random.Generator) -> M
     return align_each_worker(mixture_from_factor(rotation.factor, labels.column_offsets, counts.astype(float)), counts)
 
 
-def _from_pairs(module: str) -> Method:
-    """A baseline that is one factor function of the pair counts."""
+def _baseline(module: str, *, of_pairs: bool = False, soft: bool = False, needs: tuple[str, ...] = ()) -> Method:
+    """`factor_<module>` of a published algorithm, imported on use, as a method.
+
+    It takes the labels, or with `of_pairs` the pair counts, and the fields of `Settings` that it `needs`; its answer is
+    a mixture, or a soft labelling of the tasks (`soft`).
+    """
 
     def init(labels: Labels, settings: Settings) -> Initialisation:
-        pairs: PairCounts = count_label_pairs(labels, memory=settings.memory)
-        return Initialisation(_imported(module)(pairs, labels.n_classes))
+        factor = getattr(import_module(f"latentfit.labels.init.{module}"), f"factor_{module}")
+        options = {name: getattr(settings, name) for name in needs}
+        if soft:
+            return Initialisation(posterior=hold_known(labels, factor(labels, **options)))
+        data = count_label_pairs(labels, memory=settings.memory) if of_pairs else labels
+        return Initialisation(factor(data, labels.n_classes, **options))
 
     return init
-
-
-def _from_triples(module: str, *, pairs: bool = False) -> Method:
-    """A baseline that goes back to the labels for third moments; with `pairs` it lists worker pairs as well."""
-
-    def init(labels: Labels, settings: Settings) -> Initialisation:
-        more = {"memory": settings.memory} if pairs else {}
-        return Initialisation(_imported(module)(labels, labels.n_classes, rng=settings.rng, **more))
-
-    return init
-
-
-def _soft_labels(module: str, *, random: bool = False, pairs: bool = False) -> Method:
-    """A baseline whose answer is a soft labelling of the tasks; with `pairs` it lists worker pairs."""
-
-    def init(labels: Labels, settings: Settings) -> Initialisation:
-        more: dict[str, Any] = {"rng": settings.rng} if random else {}
-        more |= {"memory": settings.memory} if pairs else {}
-        return Initialisation(posterior=hold_known(labels, _imported(module)(labels, **more)))
-
-    return init
-
-
-def _imported(module: str) -> Callable[..., Any]:
-    """`factor_<module>` of a baseline, imported on use."""
-    return getattr(import_module(f"latentfit.labels.init.{module}"), f"factor_{module}")  # type: ignore[no-any-return]
 
 
 METHODS: dict[str, Method] = {
@@ -239,14 +219,14 @@ METHODS: dict[str, Method] = {
     "robust-paper": partial(init_robust, pair_weight="robust", init="random"),
     "designated": init_designated,
     "symnmf": init_symnmf,
-    "multispa": _from_pairs("multispa"),
-    "cnmf": _from_pairs("cnmf"),
-    "spectral": _from_triples("spectral"),
-    "tensor": _from_triples("tensor", pairs=True),
-    "kos": _soft_labels("kos", random=True),
-    "eigenratio": _soft_labels("eigenratio", pairs=True),
-    "ghosh": _soft_labels("ghosh"),
-    "minimax-entropy": _soft_labels("minimax_entropy"),
+    "multispa": _baseline("multispa", of_pairs=True),
+    "cnmf": _baseline("cnmf", of_pairs=True),
+    "spectral": _baseline("spectral", needs=("rng",)),
+    "tensor": _baseline("tensor", needs=("rng", "memory")),
+    "kos": _baseline("kos", soft=True),
+    "eigenratio": _baseline("eigenratio", soft=True, needs=("memory",)),
+    "ghosh": _baseline("ghosh", soft=True),
+    "minimax-entropy": _baseline("minimax_entropy", soft=True),
 }
 STREAMED = ("auto", "majority", "majority-em", "one-coin")
 """Methods that need no more than passes over the tasks; the others want all labels in memory."""

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from latentfit.core.kernels import Floats
 from latentfit.labels.data import Labels
@@ -100,25 +99,13 @@ def gradient(theta: Floats, side: Side, other: Floats, q: Floats, seen: Floats) 
     return np.asarray(seen - expected - side.strength * theta)
 
 
-def log_probabilities(labels: Labels, workers: Side, tasks: Side, sigma: Floats, tau: Floats) -> Floats:
-    """log P(x_wi | v) of every label and true class, (labels, K)."""
-    P = _odds(sigma)[workers.at] * _odds(tau)[tasks.at]
-    chosen = np.take_along_axis(P, labels.given[:, None, None].astype(np.intp), axis=2)[:, :, 0]
-    return np.asarray(np.log(chosen / P.sum(axis=2)))
-
-
 def update_labels(labels: Labels, workers: Side, tasks: Side, sigma: Floats, tau: Floats) -> Floats:
     """Q_i(v) ∝ Π_w P(x_wi | v): the closed-form step."""
-    log_q = tasks.incidence @ log_probabilities(labels, workers, tasks, sigma, tau)
+    P = _odds(sigma)[workers.at] * _odds(tau)[tasks.at]
+    chosen = np.take_along_axis(P, labels.given[:, None, None].astype(np.intp), axis=2)[:, :, 0]
+    log_q = tasks.incidence @ np.log(chosen / P.sum(axis=2))
     Q = np.exp(log_q - log_q.max(axis=1, keepdims=True))
     return np.asarray(Q / Q.sum(axis=1, keepdims=True))
-
-
-def objective(labels: Labels, workers: Side, tasks: Side, sigma: Floats, tau: Floats, Q: Floats) -> float:
-    """What every step raises."""
-    fit = (Q[tasks.at] * log_probabilities(labels, workers, tasks, sigma, tau)).sum()
-    ridge = workers.strength * (sigma**2).sum() + tasks.strength * (tau**2).sum()
-    return float(fit - xlogy(Q, Q).sum() - ridge / 2)
 
 
 def _odds(theta: Floats) -> Floats:

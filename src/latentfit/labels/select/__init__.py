@@ -16,7 +16,6 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine
 from latentfit.labels.data import Labels, match_labels, with_gold
 from latentfit.labels.data.input import ALIASES
-from latentfit.labels.data.stored import find_tasks
 from latentfit.labels.estimator import FittedCrowd
 from latentfit.labels.select.cover import Cover, cover_blocks
 from latentfit.labels.select.information import (
@@ -156,7 +155,7 @@ def plan_crowd(
         Result of `fit_crowd`.
     labels : Labels
         The labels so far.
-    budget, per_worker, workers : int or None, int or None, frame or None
+    budget, per_worker, workers : optional
         As in `plan_labels`.
     n_jobs : int or None, default=None
         Threads; None uses all cores.
@@ -220,7 +219,7 @@ def _under_model(fitted: FittedCrowd, data: Labels) -> tuple[Labels, Mixture]:
     evidence = getattr(fitted, "evidence", None)
     if evidence is not None and evidence.data.known is not None:  # answers held fixed in the fit are known here too
         known_rows, answers = evidence.data.known
-        rows = find_tasks(evidence.data, data.task_names, "gold task")
+        rows = evidence.data.find(data.task_names, "gold task")
         sure = np.isin(rows, known_rows)
         given = answers[np.searchsorted(known_rows, rows[sure])]
         data = with_gold(data, (data.task_names[sure], evidence.data.class_names[given]))
