@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +21,11 @@ from latentfit.engine.flat_file import letters_of, word_hashes
 from latentfit.engine.memory import MemoryEngine
 from latentfit.io.read import read_columns
 from latentfit.io.write import write_columns
+from latentfit.labels import em
 from latentfit.labels.data import stored
 from latentfit.labels.data.input import read_labels
 from latentfit.labels.data.stored import StoredLabels, code_labels, sample_tasks, store_labels
+from latentfit.labels.diagnostics import structure
 from latentfit.labels.init import vote_mixture
 from latentfit.labels.moments import vote_statistics
 from tests.fits import after, bits, stopping
@@ -171,8 +174,8 @@ def test_hash_of_a_text_does_not_depend_on_the_other_texts():
 @pytest.mark.parametrize("gold", [None, {"Aufgabe 3, é": "cat", "Aufgabe 90, é": "emu", "Aufgabe 7, é": "cat"}])
 def test_every_engine_gives_the_same_bits_and_results(files, settings, gold, monkeypatch):
     monkeypatch.setattr("latentfit.labels.init.MOMENT_TASKS", 200)
-    monkeypatch.setattr("latentfit.labels.em.CALIBRATION_TASKS", 150)
-    monkeypatch.setattr("latentfit.labels.diagnostics.structure.TEST_WORK", 3_000)
+    monkeypatch.setattr(em, "TUNING", replace(em.TUNING, calibration_tasks=150))
+    monkeypatch.setattr(structure, "TUNING", replace(structure.TUNING, test_work=3_000))
     rows = read_columns(files / "whole.csv")
     fits = [
         DawidSkene(n_jobs=2, **settings).fit(rows, gold=gold),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -144,9 +145,9 @@ def test_crowds_and_classes_without_support_are_reported(monkeypatch):
     assert told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "some classes differ ('c1' and 'c0')")
     assert not told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "too rare to verify")
     assert not examined(9.0, [3.9, 9.0], [-1, -1], classes=2).failed  # of two classes one is what the other is not
-    monkeypatch.setattr(structure, "TABLE_CELLS", 3 * 9)  # three pairs of nine cells
+    monkeypatch.setattr(structure, "TUNING", replace(structure.TUNING, table_cells=3 * 9))  # three pairs of nine cells
     assert examined(3.9, sound, none).quantities["relation"] == 9.0
-    monkeypatch.setattr(structure, "TABLE_CELLS", 3 * 9 - 1)
+    monkeypatch.setattr(structure, "TUNING", replace(structure.TUNING, table_cells=3 * 9 - 1))
     assert examined(3.9, sound, none).quantities["relation"] is None
 
 
@@ -158,7 +159,7 @@ def test_relation_of_tables_is_pearsons_statistic_of_all_pairs(monkeypatch):
     pairs = count_label_pairs(data)
     total = free = 0.0
     least = int(np.median(pairs.observed[2]))
-    monkeypatch.setattr(structure, "TABLE_TASKS", least)
+    monkeypatch.setattr(structure, "TUNING", replace(structure.TUNING, table_tasks=least))
     for block, size in zip(pairs.blocks(), pairs.observed[2], strict=True):
         if size >= least:
             block = block[block.sum(axis=1) > 0][:, block.sum(axis=0) > 0]
@@ -166,7 +167,7 @@ def test_relation_of_tables_is_pearsons_statistic_of_all_pairs(monkeypatch):
             total += found.statistic * (size - 1) / size
             free += found.dof
     assert structure.tables_related(pairs) == pytest.approx((total - free) / np.sqrt(2 * free))
-    monkeypatch.setattr(structure, "TABLE_TASKS", 1000)
+    monkeypatch.setattr(structure, "TUNING", replace(structure.TUNING, table_tasks=1000))
     assert structure.tables_related(pairs) == 0
 
 
@@ -218,7 +219,7 @@ def test_support_is_a_sum_over_its_root():
 
 def test_large_crowds_are_tested_on_a_fraction_of_their_tasks(monkeypatch):
     data = crowd(200, 5, 2, labels_per_task=3, random_state=1).coded()
-    monkeypatch.setattr(structure, "TEST_WORK", data.n_labels * 2)
+    monkeypatch.setattr(structure, "TUNING", replace(structure.TUNING, test_work=data.n_labels * 2))
     assert structure.tested_tasks(data, 2) == (data, 1.0)
     some, share = structure.tested_tasks(data, 4)
     assert share == 0.5
@@ -313,17 +314,17 @@ def test_every_worker_is_flagged_with_its_strongest_peer():
 
 def test_pairs_are_counted_while_they_are_affordable(monkeypatch):
     data = labels_of([{0: 0, 1: 1, 2: 0}, {0: 1, 1: 1}], 3)  # 3 + 1 events
-    monkeypatch.setattr(dependence, "PAIR_EVENTS", 4)
+    monkeypatch.setattr(dependence, "TUNING", replace(dependence.TUNING, pair_events=4))
     assert dependence.pairs_within_reach(data) is not None
     assert dependence.pairs_within_reach(data, memory=1) is None
-    monkeypatch.setattr(dependence, "PAIR_EVENTS", 3)
+    monkeypatch.setattr(dependence, "TUNING", replace(dependence.TUNING, pair_events=3))
     assert dependence.pairs_within_reach(data) is None
-    monkeypatch.setattr(dependence, "PAIR_EVENTS", 100)
-    monkeypatch.setattr(dependence, "PAIR_WORK", 15)  # 4 events of K² = 4 numbers
+    monkeypatch.setattr(dependence, "TUNING", replace(dependence.TUNING, pair_events=100))
+    monkeypatch.setattr(dependence, "TUNING", replace(dependence.TUNING, pair_work=15))  # 4 events of K² = 4 numbers
     assert dependence.pairs_within_reach(data) is not None  # few workers: one product
-    monkeypatch.setattr(dependence, "DENSE_WORKERS", 2)
+    monkeypatch.setattr(dependence, "TUNING", replace(dependence.TUNING, dense_workers=2))
     assert dependence.pairs_within_reach(data) is None
-    monkeypatch.setattr(dependence, "PAIR_WORK", 16)
+    monkeypatch.setattr(dependence, "TUNING", replace(dependence.TUNING, pair_work=16))
     assert dependence.pairs_within_reach(data) is not None
 
 
@@ -333,8 +334,8 @@ def test_agreement_of_many_workers_equals_one_product(monkeypatch):
     mixture = stack_confusions(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), (6, 3)))
     pairs = count_label_pairs(data)
     whole = dependence.expected_agreement(pairs, mixture)
-    monkeypatch.setattr(dependence, "DENSE_WORKERS", 5)
-    monkeypatch.setattr(dependence, "NUMBERS_AT_ONCE", 20)
+    monkeypatch.setattr(dependence, "TUNING", replace(dependence.TUNING, dense_workers=5))
+    monkeypatch.setattr(dependence, "TUNING", replace(dependence.TUNING, numbers_at_once=20))
     np.testing.assert_allclose(dependence.expected_agreement(pairs, mixture), whole)
 
 
@@ -394,7 +395,7 @@ def test_labels_are_judged_in_parts_as_at_once(monkeypatch):
     mixture = stack_confusions(rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), (5, 3)))
     own = workers.own_posterior(data, mixture)
     whole = workers.judge_labels(data, mixture, own)
-    monkeypatch.setattr(workers, "NUMBERS_AT_ONCE", 3 * 7)
+    monkeypatch.setattr(workers, "TUNING", replace(workers.TUNING, numbers_at_once=3 * 7))
     parts = workers.judge_labels(data, mixture, own)
     for name in ("right", "wrong", "decisive"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
@@ -537,10 +538,10 @@ def test_the_quantities_of_the_model_are_those_of_its_stacked_factor(monkeypatch
     found = examiner.quantities["H"]
     assert (found["rows"], found["rank"]) == (12, 3)
     assert found["condition"] == pytest.approx(np.linalg.cond(H))
-    monkeypatch.setattr(diagnostics, "MODEL_WORK", 12 * 3 * 3)
+    monkeypatch.setattr(diagnostics, "TUNING", replace(diagnostics.TUNING, model_work=12 * 3 * 3))
     diagnostics._examine_model(examiner, data, mixture, None)
     assert examiner.quantities["H"] is not None
-    monkeypatch.setattr(diagnostics, "MODEL_WORK", 12 * 3 * 3 - 1)
+    monkeypatch.setattr(diagnostics, "TUNING", replace(diagnostics.TUNING, model_work=12 * 3 * 3 - 1))
     diagnostics._examine_model(examiner, data, mixture, None)
     assert examiner.quantities["H"] is None
 
@@ -638,7 +639,7 @@ def test_the_limit_over_triples_by_loops_and_by_normal_draws():
     variance = (2 / np.pi * np.outer(sizes, sizes) * V + (5 / 4 - 2 / np.pi) * V**2).sum()
     found = dependence._tested(z, covariance, left, right, 6)
     assert found.value == pytest.approx((np.maximum(within @ z, 0) ** 2).sum())
-    limit = gamma.isf(dependence.JOINT_FALSE_ALARMS, mean**2 / variance, scale=variance / mean)
+    limit = gamma.isf(dependence.TUNING.joint_false_alarms, mean**2 / variance, scale=variance / mean)
     assert found.limit == pytest.approx(limit)
     drawn = np.square(np.maximum(rng.normal(size=(100_000, 9)) @ root.T @ within.T, 0)).sum(axis=1)
     assert drawn.mean() == pytest.approx(mean, rel=0.03)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -98,9 +99,9 @@ def test_first_labels_are_the_best_pairs(seed, budget):
     offers = Crowd(confusions, 60)
     offers.strike(*np.nonzero(taken))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(information, "WAVES", 1)
+        patch.setattr(information, "TUNING", replace(information.TUNING, waves=1))
         chosen = choose_pairs(offers, beliefs, budget)
-    np.testing.assert_allclose(chosen.gains, best[best > information.LEAST_GAIN])
+    np.testing.assert_allclose(chosen.gains, best[best > information.TUNING.least_gain])
     assert not taken[chosen.tasks, chosen.workers].any()
 
 
@@ -110,8 +111,8 @@ def test_a_large_crowd_is_cut_to_its_best(monkeypatch):
     skill = np.concatenate([np.full(500, 0.55), np.linspace(0.9, 0.95, 20)])
     confusions = np.stack([np.stack([skill, 1 - skill], 1), np.stack([1 - skill, skill], 1)], 1)
     exact = choose_pairs(Crowd(confusions, 50, np.full(520, 3)), beliefs, 30)
-    monkeypatch.setattr(information, "MOST_WORKERS", 5)
-    monkeypatch.setattr(information, "BLOCK_CELLS", 64)
+    monkeypatch.setattr(information, "TUNING", replace(information.TUNING, most_workers=5))
+    monkeypatch.setattr(information, "TUNING", replace(information.TUNING, block_cells=64))
     cut = choose_pairs(Crowd(confusions, 50, np.full(520, 3)), beliefs, 30)
     np.testing.assert_allclose(cut.gains, exact.gains)
     assert (np.bincount(cut.workers) <= 3).all()

@@ -222,7 +222,7 @@ def test_the_best_exponent_predicts_best_and_is_never_above_one():
     assert 0.1 < best < 0.9
     assert np.log(found) == pytest.approx(np.log(best), abs=0.02)
     assert crowd._best_beta(0.1 * logs, probability)[0] == 1.0
-    assert crowd._best_beta(100 * logs, 1 - probability)[0] == pytest.approx(crowd.LEAST_BETA, rel=0.02)
+    assert crowd._best_beta(100 * logs, 1 - probability)[0] == pytest.approx(crowd.TUNING.least_beta, rel=0.02)
 
 
 def test_margins_are_leads_over_the_next_class():

@@ -126,11 +126,16 @@ def _read(
     chosen: dict[str, str] | None, abstain: tuple[Any, ...], bins: int | None, gold: Any, reading: Reading,
 ) -> CodedLabels:  # fmt: skip
     """The labels: in memory, or coded into a file when they are long or lie in several files."""
+    from latentfit.core.errors import DataError
     from latentfit.labels.data.input import read_gold, read_labels
 
     note_control(control, files[0], console)
-    _check_alone(files)
-    if not are_streamed(files, engine, memory) or (len(files) == 1 and _is_export(files[0])):
+    exports = [one for one in files if _is_export(one)]
+    if exports and len(files) > 1:  # it has tasks, people and controls of its own, which nothing makes those of another
+        raise DataError(
+            f"a Label Studio export must be the only file, got {len(files)} files with {exports[0]}; give one at a time"
+        )
+    if exports or not are_streamed(files, engine, memory):
         note_unused_cache(cache, console)
         with console.doing("reading"):
             source, embedded_gold = read_label_file(files[0], control, reading, chosen)
@@ -143,13 +148,8 @@ def _read(
 
     rules = reading.rules(*(chosen or {}).values())
     with console.counting("coding") as progress, console.warnings_as_notes():
-        stored = code_labels(
-            scan(files, cache=cache, callback=progress, **rules),
-            columns=chosen,
-            abstain=abstain,
-            gold=read_gold(gold),
-            bins=bins,
-        )
+        source = scan(files, cache=cache, callback=progress, **rules)
+        stored = code_labels(source, columns=chosen, abstain=abstain, gold=read_gold(gold), bins=bins)
     return stored.loaded() if engine == "memory" else stored
 
 
@@ -170,17 +170,6 @@ def _both(gold: Any, embedded: Any) -> Any:
 def _is_export(path: str) -> bool:
     """Whether the file is a Label Studio export, which is read into memory."""
     return path.lower().endswith(".json")
-
-
-def _check_alone(files: tuple[str, ...]) -> None:
-    """Exports have tasks, people and controls of their own, which nothing makes those of another."""
-    from latentfit.core.errors import DataError
-
-    exports = [one for one in files if _is_export(one)]
-    if exports and len(files) > 1:
-        raise DataError(
-            f"a Label Studio export must be the only file, got {len(files)} files with {exports[0]}; give one at a time"
-        )
 
 
 def note_control(control: str | None, path: str | None, console: Terminal) -> None:
@@ -211,7 +200,6 @@ def write_crowd(
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     from latentfit.core.frames import build_frame
-    from latentfit.labels.estimator import crowd_state
 
     evidence, console = fitted.evidence, results.console
     more: dict[str, Any] = {"n_labels": evidence.data.n_labels, "n_workers": evidence.data.n_workers}
@@ -222,11 +210,8 @@ def write_crowd(
     results.batches("consensus", (build_frame(one, "pyarrow") for one in fitted.task_frames()), main=True)
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
-    arrays, metadata = crowd_state(fitted)
     stored = ("method", "em", "smoothing", "max_iter", "tol", "memory")
-    chosen = {name: getattr(evidence.settings, name) for name in stored}
-    edges = None if evidence.data.edges is None else list(evidence.data.edges)
-    results.model("DawidSkene", arrays, {"parameters": {**chosen, **parameters}, **metadata, "bin_edges": edges})
+    write_model(fitted, {name: getattr(evidence.settings, name) for name in stored} | parameters, results)
     n_rows, n_classes = evidence.data.n_rows, len(fitted.class_names)
     summary = summarise(fitted, report, n_rows, n_classes, seed=evidence.settings.seed, inputs=inputs)
     summary |= {"method": evidence.settings.method, **more}
@@ -237,6 +222,16 @@ def write_crowd(
     page = partial(results.report, fitted, summary)
     show_summary = partial(show, summary, workers, console)
     return conclude(summary, facts, results, json_=json_, strict=strict, show=show_summary, page=page)
+
+
+def write_model(fitted: FittedCrowd, parameters: dict[str, Any], results: Results) -> None:
+    """The model file, as `DawidSkene` with these parameters would write it."""
+    from latentfit.labels.estimator import crowd_state
+
+    arrays, metadata = crowd_state(fitted)
+    edges = fitted.evidence.data.edges
+    metadata |= {"parameters": parameters, "bin_edges": None if edges is None else list(edges)}
+    results.model("DawidSkene", arrays, metadata)
 
 
 def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
@@ -279,11 +274,7 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
         votes = vote_proportions(block, overall)[at]
         leading = votes >= votes.max(axis=1, keepdims=True) - 1e-12
         right += float((leading[np.arange(len(at)), true] / leading.sum(axis=1) * (true >= 0)).sum())
-    return {
-        "error_rate": wrong / len(rows),
-        "majority_error_rate": 1 - right / len(rows),
-        "n_truth": len(rows),
-    }
+    return {"error_rate": wrong / len(rows), "majority_error_rate": 1 - right / len(rows), "n_truth": len(rows)}
 
 
 def show(summary: dict[str, Any], workers: dict[str, Any], console: Terminal) -> None:
@@ -389,7 +380,7 @@ def plan(
     from latentfit.core.progress import StageClock
     from latentfit.io.read import read_columns
     from latentfit.labels.data.input import ALIASES, read_labels
-    from latentfit.labels.estimator import CrowdSettings, check_crowd, crowd_state, fit_crowd
+    from latentfit.labels.estimator import CrowdSettings, check_crowd, fit_crowd
     from latentfit.labels.select import plan_crowd
 
     console, clock = Terminal(quiet), StageClock()
@@ -414,20 +405,14 @@ def plan(
         columns, planned = plan_crowd(fitted, data, budget=budget, per_worker=per_worker, workers=available, seed=seed)
     results = Results(out, format_, console, no_report=no_report)
     results.table("plan", columns, main=not simulate)
-    more: dict[str, Any] = {
-        "n_planned": planned.n_labels,
-        "n_cover": planned.n_cover,
-        "missing_before": planned.missing_before,
-        "missing_after": planned.missing_after,
-    }
+    more: dict[str, Any] = {"n_planned": planned.n_labels}
+    more |= {name: getattr(planned, name) for name in ("n_cover", "missing_before", "missing_after")}
     if simulate:
         with console.doing("replaying"), clock.stage("simulate"):
             more["simulation"] = _simulate(data, answers, results, console)
             more |= errors_against(fitted, answers)
-    arrays, metadata = crowd_state(fitted)
     parameters = {"abstain": list(abstaining), "columns": chosen, "bins": bins, "random_state": seed}
-    edges = None if data.edges is None else list(data.edges)
-    results.model("DawidSkene", arrays, {"parameters": parameters, **metadata, "bin_edges": edges})
+    write_model(fitted, parameters, results)
     summary = summarise(
         fitted, fitted.report, data.n_rows, data.n_classes, seed=seed, inputs=[labels_file, workers_file, truth]
     )

@@ -35,15 +35,38 @@ if TYPE_CHECKING:
 
 SMOOTHING = 1.0
 """τ of ``smoothing="auto"``: pseudo-labels per worker and true class."""
-CLASS_SMOOTHING = 1.0
-"""Pseudo-tasks per class under ``smoothing="auto"``; a uniform class prior instead costs over a point."""
-PREDICTIVE_SMOOTHING = 2.0
-"""τ of the tables that predict a left-out label: tables fitted tightly would be hedged by too small a β."""
-CALIBRATION_TASKS = 50_000
-"""Tasks that choose β; more would not move its second digit."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of EM and the confidence of the consensus, each with its reason."""
+
+    # Pseudo-tasks per class under ``smoothing="auto"``; a uniform class prior instead costs over a point.
+    class_smoothing: float = 1.0
+    # τ of the tables that predict a left-out label: tables fitted tightly would be hedged by too small a β.
+    predictive_smoothing: float = 2.0
+    # Tasks that choose β; more would not move its second digit.
+    calibration_tasks: int = 50_000
+    # Smallest β considered: a crowd that needs less is beyond repair.
+    least_beta: float = 0.02
+    # Nats per label by which a later initialisation must beat the votes: real crowds rarely pass it,
+    # near-random do.
+    moments_margin: float = 1e-3
+    # Fraction of `tol` below which the gain per label has to fall for EM to have converged.
+    converged: float = 1e-4
+    # Factor by which a class proportion must change between the early stopping point and convergence for the
+    # latter to be kept: on real crowds it changes by less than 1.35, where a rare class had not been found by
+    # 1.7 to 15.
+    grown: float = 1.5
+    # Tasks that show whether a class is still growing where EM stops early.
+    settling_tasks: int = 20_000
+    # Probability that the crowd's posterior of a task with a known answer says nothing about the order of the
+    # classes.
+    known_slip: float = 0.1
+
+
+TUNING = Tuning()
 GOLDEN = (5**0.5 - 1) / 2
-LEAST_BETA = 0.02
-"""Smallest β considered: a crowd that needs less is beyond repair."""
 
 
 def pooled_confusion(stats: Sums, n_classes: int) -> Floats:
@@ -55,7 +78,7 @@ def pooled_confusion(stats: Sums, n_classes: int) -> Floats:
 
 def crowd_prior(labels: CodedLabels, pooled: Floats, smoothing: float) -> Prior:
     """τ pseudo-labels per worker and true class, shaped like `pooled`; no smoothing, no class prior."""
-    weights = np.full(labels.n_classes, CLASS_SMOOTHING if smoothing > 0 else 0.0)
+    weights = np.full(labels.n_classes, TUNING.class_smoothing if smoothing > 0 else 0.0)
     return Prior(np.tile(smoothing * pooled, (labels.n_workers, 1)), weights)
 
 
@@ -86,25 +109,18 @@ def tempered_posterior(labels: Labels, mixture: Mixture, beta: float, engine: Me
     return hold_known(labels, posterior), log_likelihood
 
 
-def choose_beta(
-    labels: CodedLabels, refined: EMResult[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
-) -> float:
-    """The β ≤ 1 whose posteriors predict left-out labels best; classes may be in any order."""
-    return left_out_score(labels, refined, seed, threads, one_coin=one_coin)[0]
-
-
 def left_out_score(
     labels: CodedLabels, refined: EMResult[Mixture, Sums], seed: int, threads: int, *, one_coin: bool = False
 ) -> tuple[float, float]:
     """The β ≤ 1 whose posteriors predict left-out labels best, and how well: mean log-probability per label."""
-    sample = sample_tasks(labels, CALIBRATION_TASKS, seed)
+    sample = sample_tasks(labels, TUNING.calibration_tasks, seed)
     sample = sample.take(np.diff(sample.offsets) > 1)
     if not sample.n_rows:
         return 1.0, 0.0
     own = posterior_of(MemoryEngine(sample, threads), refined.params)[0]  # what a task gave the cells of its labels
     cleared = (_cleared_coins if one_coin else _cleared_tables)(sample, refined.sums.table, own)
     log_table = np.log(np.maximum(cleared(SMOOTHING), PROBABILITY_FLOOR))
-    label_probability = cleared(PREDICTIVE_SMOOTHING)
+    label_probability = cleared(TUNING.predictive_smoothing)
     log_joint = np.add.reduceat(log_table, sample.offsets[:-1], axis=0) + refined.params.log_weights()
     log_joint[:, list(sample.never_given)] = RULED_OUT
     answer = sample.answer_of()
@@ -158,7 +174,7 @@ def _best_beta(log_joint: Floats, label_probability: Floats) -> tuple[float, flo
         posterior = np.exp(np.exp(log_beta) * shifted)
         return -float(np.log((posterior * label_probability).sum(axis=1) / posterior.sum(axis=1)).sum())
 
-    low, high = float(np.log(LEAST_BETA)), 0.0
+    low, high = float(np.log(TUNING.least_beta)), 0.0
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = loss(left), loss(right)
     while high - low > 0.01:  # golden section: one new point a round, the second digit of β is enough
@@ -280,24 +296,11 @@ def _solver_state(arrays: dict[str, NDArray[Any]], name: str, n_iter: int) -> So
 #
 # Where to stop. EM started near the answer overfits when it is run to the end: stopping at the first iteration that
 # gains less than `tol` nats per label is a little better on real crowds. Where a class is rare, the same iteration lies
-# on a plateau that EM leaves much later. So EM is always run on to convergence (`tol` · `CONVERGED`), and the data
-# choose
-# between the two points: the converged one is used if a class has become `GROWN` times larger or smaller on the way and
-# labels left out of their task are predicted better. No truth is used.
+# on a plateau that EM leaves much later. So EM is always run on to convergence (`tol` · `converged`), and the data
+# choose between the two points: the converged one is used if a class has become `grown` times larger or smaller on the
+# way and labels left out of their task are predicted better. No truth is used.
 
 Fit = EMResult[Mixture, Sums]
-
-MOMENTS_MARGIN = 1e-3
-"""Nats per label by which a later initialisation must beat the votes: real crowds rarely pass it, near-random do."""
-CONVERGED = 1e-4
-"""Fraction of `tol` below which the gain per label has to fall for EM to have converged."""
-GROWN = 1.5
-"""Factor by which a class proportion must change between the early stopping point and convergence for the latter to
-be kept: on real crowds it changes by less than 1.35, where a rare class had not been found by 1.7 to 15."""
-SETTLING_TASKS = 20_000
-"""Tasks that show whether a class is still growing where EM stops early."""
-KNOWN_SLIP = 0.1
-"""Probability that the crowd's posterior of a task with a known answer says nothing about the order of the classes."""
 
 
 @dataclass(frozen=True)
@@ -356,9 +359,10 @@ def _best(
         candidates,
         max_iter=limits.max_iter,
         tol=limits.tol,
-        margin=MOMENTS_MARGIN,
+        margin=TUNING.moments_margin,
         callback=limits.callback,
-        **_checkpoint_arguments(checkpoint_file, candidates),
+        resume_from=None if checkpoint_file is None else read_checkpoint(checkpoint_file, candidates),
+        on_iteration=None if checkpoint_file is None else checkpoint_writer(checkpoint_file),
     )
     notes = []
     if len(candidates) > 1:
@@ -373,57 +377,46 @@ def _best(
     for other in candidates:  # early scores say little where EM was far from its end
         if other.name != selected.name:
             assert isinstance(other.steps, TableSteps)
-            rival = em(other.steps, other.start, max_iter=limits.max_iter, tol=limits.tol * CONVERGED, accelerate=True)
+            rival = em(
+                other.steps, other.start, max_iter=limits.max_iter, tol=limits.tol * TUNING.converged, accelerate=True
+            )
             if rival.log_likelihood > fit.log_likelihood:
                 steps, fit, name = other.steps, rival, other.name
     notes.append(f"EM was run to convergence, best from {name}: a class was still changing at the first stop by tol")
     return steps, fit, notes
 
 
-def _checkpoint_arguments(
-    checkpoint_file: CheckpointFile | None, candidates: list[Candidate[Mixture, Sums]]
-) -> dict[str, Any]:
-    """Arguments of the multi-start selection for checkpoint and resume."""
-    if checkpoint_file is None:
-        return {}
-    return {
-        "resume_from": read_checkpoint(checkpoint_file, candidates),
-        "on_iteration": checkpoint_writer(checkpoint_file),
-    }
-
-
 def choose_stopping_point(data: CodedLabels, steps: TableSteps, early: Fit, limits: Limits) -> Fit:
     """The early stopping point or the converged one; `converged` says whether EM arrived at the latter.
 
-    A crowd of more than `SETTLING_TASKS` tasks is run to convergence if a sample of its tasks shows a class that grows.
+    A crowd of more than `settling_tasks` tasks is run to convergence if a sample of its tasks shows a class that grows.
     """
     if not early.converged or limits.tol == 0 or data.n_classes < 2:
         return early
-    if data.n_rows > SETTLING_TASKS:
-        sample = sample_tasks(data, SETTLING_TASKS, limits.seed)
+    if data.n_rows > TUNING.settling_tasks:
+        sample = sample_tasks(data, TUNING.settling_tasks, limits.seed)
         sampled = replace(steps, engine=MemoryEngine(sample, steps.engine.threads), n_cells=sample.n_labels)
         settled = em(sampled, early.params, max_iter=limits.max_iter, tol=limits.tol, accelerate=False)
         late = _converged(sampled, settled, limits)
         if not _changed(settled, late):
             return replace(early, converged=late.converged)
     late = _converged(steps, early, limits)
-    if _changed(early, late) and _score(data, late, steps, limits) > _score(data, early, steps, limits):
-        return replace(late, n_iter=early.n_iter + late.n_iter, path=early.path + late.path[1:])
+    if _changed(early, late):
+        threads = steps.engine.threads
+        early_score, late_score = (left_out_score(data, fit, limits.seed, threads)[1] for fit in (early, late))
+        if late_score > early_score:
+            return replace(late, n_iter=early.n_iter + late.n_iter, path=early.path + late.path[1:])
     return replace(early, converged=late.converged)
 
 
 def _converged(steps: TableSteps, early: Fit, limits: Limits) -> Fit:
-    left, tol = limits.max_iter - early.n_iter, limits.tol * CONVERGED
+    left, tol = limits.max_iter - early.n_iter, limits.tol * TUNING.converged
     return em(steps, early.params, max_iter=left, tol=tol, accelerate=True, known=early.sums)
 
 
 def _changed(early: Fit, late: Fit) -> bool:
     change = np.abs(late.params.log_weights() - early.params.log_weights()).max()
-    return bool(change > np.log(GROWN))
-
-
-def _score(data: CodedLabels, fit: Fit, steps: TableSteps, limits: Limits) -> float:
-    return left_out_score(data, fit, limits.seed, steps.engine.threads)[1]
+    return bool(change > np.log(TUNING.grown))
 
 
 # ------------------------------------------------------------------------------------- names of the classes
@@ -439,7 +432,7 @@ def known_evidence(data: CodedLabels, graph: CoLabelGraph, mixture: Mixture, thr
     """By component: the log-probability (label, latent class) of its known answers, were the class the label.
 
     The posterior is that of the labels alone; a known answer may be one that the crowd gets wrong, so none counts for
-    more than log(K / `KNOWN_SLIP`) nats.
+    more than log(K / `known_slip`) nats.
     """
     K = data.n_classes
     evidence: dict[int, Floats] = {}
@@ -450,7 +443,7 @@ def known_evidence(data: CodedLabels, graph: CoLabelGraph, mixture: Mixture, thr
             continue
         answers, labels = block.gold[used], block.without_gold().take(used)
         posterior = posterior_of(MemoryEngine(labels, threads), mixture)[0]
-        log_evidence = np.log((1 - KNOWN_SLIP) * posterior + KNOWN_SLIP / K)
+        log_evidence = np.log((1 - TUNING.known_slip) * posterior + TUNING.known_slip / K)
         component = graph.component[labels.workers[labels.offsets[:-1]]]  # which is that of all workers of the task
         for at in np.unique(component):
             here = component == at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,15 +97,9 @@ def _confidence(tasks: Tasks) -> Chart:
 def _accuracies(crowd: FittedCrowd) -> Chart:
     quality = crowd.quality
     order = _worst(crowd)[:SHOWN_WORKERS]
-    spec = bars(
-        distinct([crowd.worker_names[m] for m in order]),
-        quality.accuracy[order].tolist(),
-        value="accuracy",
-        low=quality.low[order].tolist(),
-        high=quality.high[order].tolist(),
-        percent=True,
-        flagged=[bool(str(quality.flag[m])) for m in order],
-    )
+    accuracy, low, high = (values[order].tolist() for values in (quality.accuracy, quality.low, quality.high))
+    names, flagged = distinct([crowd.worker_names[m] for m in order]), [bool(str(quality.flag[m])) for m in order]
+    spec = bars(names, accuracy, value="accuracy", low=low, high=high, percent=True, flagged=flagged)
     n_workers = len(crowd.worker_names)
     which = "All workers" if len(order) == n_workers else f"The {len(order)} least accurate of {n_workers:,} workers"
     return Chart(spec, f"{which}, with 95 % intervals; those with a flag stand out.")
@@ -116,37 +110,22 @@ def _accuracies(crowd: FittedCrowd) -> Chart:
 
 def _tasks(tasks: Tasks) -> Section:
     """Tasks most worth another label: expected information of a label of an average worker."""
-    columns: list[str | Column] = [
-        "task",
-        "label",
-        Column("probability", ".1%"),
-        Column("runner-up", meaning="the second most probable label"),
-        "labels",
-        Column("gain", ".3f", "expected information of one more label of an average worker, in nats"),
-    ]
+    runner_up = Column("runner-up", meaning="the second most probable label")
+    gain = Column("gain", ".3f", "expected information of one more label of an average worker, in nats")
+    columns: list[str | Column] = ["task", "label", Column("probability", ".1%"), runner_up, "labels", gain]
     caption = "Where one more label is most informative; latentfit plan also says whom to ask."
     return Section("Tasks most worth another label", [DataTable(columns, tasks.rows, caption, total=tasks.n_tasks)])
 
 
 def _workers(crowd: FittedCrowd) -> Section:
     quality, order = crowd.quality, _worst(crowd)
+    numbers = np.stack([quality.accuracy, quality.low, quality.high], axis=1).tolist()
     rows = [
-        [
-            str(crowd.worker_names[m]),
-            int(quality.n_labels[m]),
-            float(quality.accuracy[m]),
-            float(quality.low[m]),
-            float(quality.high[m]),
-            str(quality.flag[m]),
-        ]
+        [str(crowd.worker_names[m]), int(quality.n_labels[m]), *numbers[m], str(quality.flag[m])]
         for m in order[:MOST_ROWS]
     ]
-    columns: list[str | Column] = [
-        "worker",
-        "labels",
-        *(Column(name, ".1%") for name in ("accuracy", "from", "to")),
-        "flag",
-    ]
+    interval = [Column(name, ".1%") for name in ("accuracy", "from", "to")]
+    columns: list[str | Column] = ["worker", "labels", *interval, "flag"]
     caption = "Probability of being right on a task, judged by the other labels of each task, with its 95 % interval."
     table = DataTable(columns, rows, caption, "Every worker", total=len(order))
     return Section("Workers", [_accuracies(crowd), table, _confusions(crowd)])
@@ -171,35 +150,21 @@ def _confusions(crowd: FittedCrowd) -> Chart:
         np.zeros((size, size)), names, names, row="true", column="given", value="probability", percent=True,
         numbers=size <= 12, largest=1.0,
     )  # fmt: skip
+    choice = {"input": "select", "options": list(range(len(order))), "labels": labels, "name": "Worker "}
+    places = [{"k": k, "y": names[k // size], "x": names[k % size]} for k in range(size * size)]
     spec |= {
-        "params": [
-            {
-                "name": "worker",
-                "value": 0,
-                "bind": {
-                    "input": "select",
-                    "options": list(range(len(order))),
-                    "labels": labels,
-                    "name": "Worker ",
-                },
-            }
-        ],
+        "params": [{"name": "worker", "value": 0, "bind": choice}],
         "data": {"values": values},
         "transform": [
             {"filter": "datum.w == worker"},
             {"calculate": f"sequence({size * size})", "as": "k"},
             {"flatten": ["p", "k"]},
-            {"lookup": "k", "from": {"data": {"values": _places(names)}, "key": "k", "fields": ["y", "x"]}},
+            {"lookup": "k", "from": {"data": {"values": places}, "key": "k", "fields": ["y", "x"]}},
             {"calculate": "datum.p", "as": "v"},
         ],
     }
     caption = f"What a worker says (columns) of tasks that are what the row says{cut}.{which}"
     return Chart(spec, caption, "Confusion matrix of a worker")
-
-
-def _places(names: Sequence[str]) -> list[dict[str, Any]]:
-    size = len(names)
-    return [{"k": k, "y": names[k // size], "x": names[k % size]} for k in range(size * size)]
 
 
 def _graph(data: CodedLabels) -> Section:
@@ -295,22 +260,15 @@ def _assumed(crowd: FittedCrowd) -> Section:
 
 
 def _plan(columns: dict[str, Any]) -> Section:
-    total = len(columns["task"])
-    cut = {name: list(values[:MOST_ROWS]) for name, values in columns.items()}
+    shown = zip(*(columns[name][:MOST_ROWS] for name in ("rank", "task", "worker", "gain", "reason")), strict=True)
     rows = [
         [int(rank), str(task), "anyone" if worker is None else str(worker), float(gain), str(reason)]
-        for rank, task, worker, reason, gain in zip(
-            *(cut[name] for name in ("rank", "task", "worker", "reason", "gain")), strict=True
-        )
+        for rank, task, worker, gain, reason in shown
     ]
-    names: list[str | Column] = [
-        "rank",
-        "task",
-        "worker",
-        Column("gain", ".3f", "expected information of the label, in nats"),
-        "reason",
-    ]
-    return Section("What to ask next", [DataTable(names, rows, "The plan, most useful first.", total=total)])
+    gain_column = Column("gain", ".3f", "expected information of the label, in nats")
+    names: list[str | Column] = ["rank", "task", "worker", gain_column, "reason"]
+    table = DataTable(names, rows, "The plan, most useful first.", total=len(columns["task"]))
+    return Section("What to ask next", [table])
 
 
 def _next(crowd: FittedCrowd, context: Context) -> Section:
@@ -367,45 +325,26 @@ def tasks_of(crowd: FittedCrowd, given: Labels | None = None) -> Tasks | None:
         return None
     average = np.ascontiguousarray(crowd.pooled.T)[None]  # (1, true, given): the crowd's average worker
     confidence, uncertainty, labelled = np.zeros(BINS, np.int64), 0.0, 0
-    best = _Best(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, len(crowd.class_names))))
+    best: tuple[NDArray[Any], ...] = ()  # of the tasks with the largest gain: gain, place, labels, posterior
     for begin, block, posterior in blocks:
         per_task = np.diff(block.offsets)
         sure = posterior[per_task > 0].max(axis=1)
         confidence += np.histogram(sure, BINS, (0.0, 1.0))[0]
         uncertainty, labelled = uncertainty + float((1 - sure).sum()), labelled + len(sure)
         places = np.arange(begin, begin + len(posterior))
-        best = best.joined(_Best(gain_table(posterior, average)[:, 0], places, per_task, posterior))
-    rows = _rows(best, data, crowd.class_names)
+        new = gain_table(posterior, average)[:, 0], places, per_task, posterior
+        merged = [np.concatenate(pair) for pair in zip(best, new, strict=True)] if best else new
+        order = np.argsort(-merged[0], kind="stable")[:MOST_ROWS]
+        best = tuple(column[order] for column in merged)
+    rows = _rows(best, data, crowd.class_names) if best else []
     return Tasks(data.n_rows, labelled, data.n_labels, confidence, uncertainty / max(labelled, 1), rows)
 
 
-@dataclass(frozen=True)
-class _Best:
-    """The tasks with the largest gain so far, falling; equal ones in their order."""
-
-    gain: Floats
-    places: NDArray[np.int64]
-    n_labels: NDArray[np.int64]
-    posterior: Floats
-
-    def joined(self, other: _Best) -> _Best:
-        gain, places, counts, task_posterior = (
-            np.concatenate([getattr(self, name), getattr(other, name)])
-            for name in ("gain", "places", "n_labels", "posterior")
-        )
-        order = np.argsort(-gain, kind="stable")[:MOST_ROWS]
-        return _Best(gain[order], places[order], counts[order], task_posterior[order])
-
-
-def _rows(best: _Best, data: CodedLabels, classes: Any) -> list[list[Any]]:
-    order = np.argsort(-best.posterior, axis=1, kind="stable")
+def _rows(best: tuple[NDArray[Any], ...], data: CodedLabels, classes: Any) -> list[list[Any]]:
     rows = []
-    for at, place in enumerate(best.places.tolist()):
-        first = order[at, 0]
-        second = str(classes[order[at, 1]]) if order.shape[1] > 1 else ""
-        name = str(data.names_of(place, place + 1)[0].as_py())
-        label = str(classes[first])
-        rows.append(
-            [name, label, float(best.posterior[at, first]), second, int(best.n_labels[at]), float(best.gain[at])]
-        )
+    for gain, place, n_labels, posterior in zip(*best, strict=True):
+        first, *others = np.argsort(-posterior, kind="stable").tolist()
+        runner_up = str(classes[others[0]]) if others else ""
+        name = str(data.names_of(int(place), int(place) + 1)[0].as_py())
+        rows.append([name, str(classes[first]), float(posterior[first]), runner_up, int(n_labels), float(gain)])
     return rows

@@ -1,4 +1,4 @@
-"""Samples of tasks that do not depend on their order: a seeded hash of the cells of a task."""
+"""Labels in a file: samples by content, a flat file of codes, and the external sort that writes it."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def _write(
             cells.write(one.cells.tobytes())
             letters.write(spelled.tobytes())
             n_tasks, n_cells, n_letters = n_tasks + len(lengths), n_cells + len(one.cells), n_letters + len(spelled)
-        twice = None if sort is None or not sort.repeated.number else sort.repeated
+        edges, repeated = (None, None) if sort is None else (sort.edges, sort.repeated)
         facts = {
             "format": FORMAT,
             "key": key,
@@ -310,13 +310,12 @@ def _write(
             "kind": kind,
             "workers": [worker_names.dtype.kind, worker_names.tolist()],
             "classes": [class_names.dtype.kind, class_names.tolist()],
-            "edges": None if sort is None or sort.edges is None else list(sort.edges),
-            "repeated": None if twice is None else [twice.number, twice.task, twice.worker],
+            "edges": None if edges is None else list(edges),
+            "repeated": None if repeated is None else list(repeated),
         }
-        if twice is not None:
-            warn_repeated(twice.number, twice.task, twice.worker)
+        if repeated is not None:
+            warn_repeated(*repeated)
         offset = write_flat(path, facts, _copied(offsets, names, cells, letters))
-    edges = None if sort is None else sort.edges
     return StoredLabels(path, offset, n_tasks, n_cells, kind, worker_names, class_names, edges)
 
 
@@ -372,15 +371,6 @@ class SortedTasks:
 
 
 @dataclass
-class Repeated:
-    """Answers beyond the first of a worker to a task, and the first such task and worker."""
-
-    number: int = 0
-    task: Any = None
-    worker: Any = None
-
-
-@dataclass
 class LabelSort:
     """One reading of long labels, in a `with` block; `settle` when all rows are in, then `tasks`."""
 
@@ -393,7 +383,7 @@ class LabelSort:
     edges: tuple[float, ...] | None = None
     n_rows: int = 0
     kind: str = "whole"  # what all task names are: whole numbers, numbers or words
-    repeated: Repeated = field(default_factory=Repeated)
+    repeated: tuple[int, Any, Any] | None = None  # answers beyond the first of a worker to a task; the first such pair
 
     def __post_init__(self) -> None:
         self.workers, self.given = GrowingNames("worker", self.text), GrowingNames("label", self.text)
@@ -517,11 +507,11 @@ class LabelSort:
             yield SortedTasks(texts, np.bincount(task, minlength=len(texts)), cells)
 
     def _count_repeated(self, texts: Any, keys: NDArray[np.int64]) -> None:
-        if not self.repeated.number:
+        if self.repeated is None:
             task, worker = divmod(int(keys[0]), len(self.worker_names))
-            self.repeated.task = named(texts.slice(task, 1), self.kind)[0].as_py()
-            self.repeated.worker = self.worker_names[worker : worker + 1].tolist()[0]
-        self.repeated.number += len(keys)
+            name = named(texts.slice(task, 1), self.kind)[0].as_py()
+            self.repeated = 0, name, self.worker_names[worker : worker + 1].tolist()[0]
+        self.repeated = self.repeated[0] + len(keys), *self.repeated[1:]
 
 
 def named(texts: Any, kind: str) -> Any:

@@ -16,6 +16,7 @@ computed when it is affordable (each has a named bound) and is None otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,22 +37,31 @@ from latentfit.labels.moments import CoLabelGraph, sufficient_statistics
 
 BlockPosterior = Callable[[int, Labels], Floats]
 
-LABELS_PER_TASK = 3
-"""With fewer labels per task, consensus is mostly one worker against another."""
-LABELS_PER_WORKER = 10
-"""Half of the labels should come from workers with at least so many: fewer do not show who is good."""
-COPIED_LABELS = 0.2
-"""Proportion of labels by near-duplicate or dependent workers above which the vote is not independent."""
-OVERRULING_LABELS = 0.1
-"""Proportion of labels by workers who overrule the others: what they say is the consensus of all their tasks."""
-IDLE_LABELS = 0.5
-"""Proportion of labels that guessing, constant and adversarial workers may hold."""
-UNEXPLAINED = 0.15
-"""Agreement the model leaves unexplained, as a proportion of its maximum; sound real crowds reach 0.1."""
-MODEL_WORK = 300_000_000
-"""Rows of H · K² up to which its singular values are computed: a few seconds."""
-EXPECTED_ERROR = 0.15
-"""Proportion of wrong answers that the model itself may expect."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of the verdict, each with its reason."""
+
+    # With fewer labels per task, consensus is mostly one worker against another.
+    labels_per_task: int = 3
+    # Half of the labels should come from workers with at least so many: fewer do not show who is good.
+    labels_per_worker: int = 10
+    # Proportion of labels by near-duplicate or dependent workers above which the vote is not independent.
+    copied_labels: float = 0.2
+    # Proportion of labels by workers who overrule the others: what they say is the consensus of all their
+    # tasks.
+    overruling_labels: float = 0.1
+    # Proportion of labels that guessing, constant and adversarial workers may hold.
+    idle_labels: float = 0.5
+    # Agreement the model leaves unexplained, as a proportion of its maximum; sound real crowds reach 0.1.
+    unexplained: float = 0.15
+    # Rows of H · K² up to which its singular values are computed: a few seconds.
+    model_work: int = 300_000_000
+    # Proportion of wrong answers that the model itself may expect.
+    expected_error: float = 0.15
+
+
+TUNING = Tuning()
 
 
 def examine_labels(
@@ -100,7 +110,7 @@ def _examine_sizes(examiner: Examiner, labels: CodedLabels) -> None:
     for block in labels.blocks():
         per_task = np.diff(block.offsets)
         labelled += int((per_task > 0).sum())
-        wanted += int(np.maximum(LABELS_PER_TASK - per_task[per_task > 0], 0).sum())
+        wanted += int(np.maximum(TUNING.labels_per_task - per_task[per_task > 0], 0).sum())
     per_worker = labels.per_worker
     mean = labels.n_labels / labelled if labelled else 0.0
     typical = middle_count(per_worker)
@@ -118,17 +128,17 @@ def _examine_sizes(examiner: Examiner, labels: CodedLabels) -> None:
             f"Every label is {only}, so there are no classes to distinguish; check the label column, or add tasks of "
             "another class.",
         )
-    if mean < LABELS_PER_TASK:
+    if mean < TUNING.labels_per_task:
         examiner.doubt(
             "caution",
             f"A task has {mean:.1f} labels on average, so most answers are one worker's word against another's; "
             f"{wanted:,} more {'label' if wanted == 1 else 'labels'} would give every task three.",
         )
-    if typical < LABELS_PER_WORKER:
+    if typical < TUNING.labels_per_worker:
         examiner.doubt(
             "caution",
             f"Half of the labels come from workers who gave {typical} or fewer, too few to learn who is "
-            f"reliable; ask fewer workers for more labels each, {LABELS_PER_WORKER} at the least.",
+            f"reliable; ask fewer workers for more labels each, {TUNING.labels_per_worker} at the least.",
         )
 
 
@@ -146,9 +156,9 @@ def _examine_workers(
         "flagged_labels": fraction,
         "unexplained_agreement": unexplained,
     }
-    if fraction["says"] + fraction["agrees"] >= COPIED_LABELS:
+    if fraction["says"] + fraction["agrees"] >= TUNING.copied_labels:
         _report_dependence(examiner, labels, kinds, fraction)
-    if fraction["overrules"] >= OVERRULING_LABELS:
+    if fraction["overrules"] >= TUNING.overruling_labels:
         names = listed([spell(labels.worker_names[m]) for m in np.flatnonzero(kinds == "overrules")])
         examiner.doubt(
             "caution",
@@ -157,13 +167,13 @@ def _examine_workers(
             "consensus follows it; check some of the tasks by hand.",
         )
     idle = fraction["guessing"] + fraction["constant"] + fraction["adversarial"]
-    if idle >= IDLE_LABELS:
+    if idle >= TUNING.idle_labels:
         examiner.doubt(
             "caution",
             f"{idle:.0%} of the labels come from workers who guess, always say the same or mislead (see the "
             "flags of the workers); the rest decides alone: ask other workers.",
         )
-    if unexplained is not None and unexplained > UNEXPLAINED:
+    if unexplained is not None and unexplained > TUNING.unexplained:
         examiner.doubt(
             "caution",
             f"Workers agree in {unexplained:.0%} of the cases where the model expects them to differ: they copy, "
@@ -217,7 +227,7 @@ def _examine_consensus(examiner: Examiner, judged: Judged, block_posterior: Bloc
         begin, tasks = begin + block.n_rows, tasks + int(labelled.sum())
     error, fragile = unsure / max(tasks, 1), hinging / max(tasks, 1)
     examiner.quantities |= {"expected_error": error, "fragile_tasks": fragile}
-    if error > EXPECTED_ERROR:
+    if error > TUNING.expected_error:
         examiner.doubt(
             "caution",
             f"By the model's own estimate the consensus is wrong for {error:.0%} of the tasks, and for {fragile:.0%} "
@@ -229,7 +239,7 @@ def _examine_model(examiner: Examiner, labels: CodedLabels, mixture: Mixture, pa
     """The geometry of H, and the quantities of the theorems at it."""
     factor = theory.stacked_factor(mixture)
     examiner.quantities["confusion_error"] = confusion_error(labels, mixture)
-    if factor.size * labels.n_classes > MODEL_WORK:
+    if factor.size * labels.n_classes > TUNING.model_work:
         examiner.quantities["H"] = None
         return
     values = np.linalg.svd(factor, compute_uv=False)

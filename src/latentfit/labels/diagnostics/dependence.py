@@ -45,26 +45,51 @@ from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, unstac
 from latentfit.labels.data import CodedLabels
 from latentfit.labels.moments import count_label_pairs, pair_memory
 
-PAIR_EVENTS = 5_000_000
-"""Most pairs of labels on the same task for which the pair list is built: about two seconds and 300 MB."""
-PAIR_WORK = 200_000_000
-"""Numbers read to compare the confusion matrices of all pairs: K² per pair, about a second."""
-DENSE_WORKERS = 2_000
-"""Up to so many workers all pairs are compared by one matrix product, whatever K."""
-CO_LABELS = 20
-"""Common tasks a pair needs before copying is tested: with fewer, agreement is no evidence of copying."""
-ALIKE = 0.9
-"""Agreement from which two workers may count as near-duplicates; copied labels with occasional slips stay above."""
-NEARLY_ALWAYS = 0.98
-"""The same where such pairs are made of most of the workers: a crowd of good workers and one bad one looks similar."""
-NUMBERS_AT_ONCE = 1 << 22
-"""Numbers gathered together while pairs are compared: 32 MB."""
-APART = 0.15
-"""Near-duplicate workers disagree at most this much as often as the next most similar pair."""
-UNSURE = 0.05
-"""Level of the lower bound on how often the next most similar pair agrees."""
-PAIR_FALSE_ALARMS = 1e-3
-"""Probability that an independent crowd has any pair reported (Bonferroni over the tested pairs)."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of the tests of dependence, each with its reason."""
+
+    # Most pairs of labels on the same task for which the pair list is built: about two seconds and 300 MB.
+    pair_events: int = 5_000_000
+    # Numbers read to compare the confusion matrices of all pairs: K² per pair, about a second.
+    pair_work: int = 200_000_000
+    # Up to so many workers all pairs are compared by one matrix product, whatever K.
+    dense_workers: int = 2_000
+    # Common tasks a pair needs before copying is tested: with fewer, agreement is no evidence of copying.
+    co_labels: int = 20
+    # Agreement from which two workers may count as near-duplicates; copied labels with occasional slips stay
+    # above.
+    alike: float = 0.9
+    # The same where such pairs are made of most of the workers: a crowd of good workers and one bad one looks
+    # similar.
+    nearly_always: float = 0.98
+    # Numbers gathered together while pairs are compared: 32 MB.
+    numbers_at_once: int = 1 << 22
+    # Near-duplicate workers disagree at most this much as often as the next most similar pair.
+    apart: float = 0.15
+    # Level of the lower bound on how often the next most similar pair agrees.
+    unsure: float = 0.05
+    # Probability that an independent crowd has any pair reported (Bonferroni over the tested pairs).
+    pair_false_alarms: float = 1e-3
+    # Probability that an independent crowd is above the limit by the gamma distribution; 24 of 5,084 simulated
+    # were.
+    joint_false_alarms: float = 3e-3
+    # Three workers have as many parameters as agreements. All pairs are compared on every task, hence the most.
+    fewest_workers: int = 4
+    most_workers: int = 20
+    # With more, the pairs show a common source one by one.
+    most_labels: int = 20_000
+    # Scores that are taken out: the regression on them costs their square times the tasks.
+    most_parameters: int = 400
+    # Tasks drawn from the model, at least: covariances to a few percent.
+    drawn_tasks: int = 2_000
+    # Most EM iterations, and the change of a probability below which they end.
+    max_iter: int = 30
+    tol: float = 1e-4
+
+
+TUNING = Tuning()
 
 Ints = NDArray[np.int64]
 
@@ -101,8 +126,8 @@ def pairs_within_reach(labels: CodedLabels, memory: int | None = None) -> PairCo
     """The pair counts when they are affordable, else None."""
     sizes = (np.diff(block.offsets) for block in labels.blocks())
     events = sum(int((per_task * (per_task - 1) // 2).sum()) for per_task in sizes)
-    costly = events * labels.n_classes**2 > PAIR_WORK and labels.n_workers > DENSE_WORKERS
-    if events > PAIR_EVENTS or costly or (memory is not None and pair_memory(labels) > memory):
+    costly = events * labels.n_classes**2 > TUNING.pair_work and labels.n_workers > TUNING.dense_workers
+    if events > TUNING.pair_events or costly or (memory is not None and pair_memory(labels) > memory):
         return None
     return count_label_pairs(labels)
 
@@ -111,10 +136,10 @@ def expected_agreement(pairs: PairCounts, mixture: Mixture) -> Floats:
     """E_mj of every observed pair (P,)."""
     left, right, _ = pairs.observed
     roots = (mixture.table * np.sqrt(mixture.weights)).reshape(pairs.n_columns, -1)
-    if pairs.n_columns <= DENSE_WORKERS:
+    if pairs.n_columns <= TUNING.dense_workers:
         return np.asarray(np.minimum((roots @ roots.T)[left, right], 1.0))
     expected = np.empty(len(left))
-    step = max(NUMBERS_AT_ONCE // roots.shape[1], 1)
+    step = max(TUNING.numbers_at_once // roots.shape[1], 1)
     for begin in range(0, len(left), step):
         chunk = slice(begin, begin + step)
         expected[chunk] = np.einsum("pc,pc->p", roots[left[chunk]], roots[right[chunk]])
@@ -136,10 +161,10 @@ def agreements(pairs: PairCounts) -> Ints:
 def find_dependent_pairs(pairs: PairCounts, mixture: Mixture) -> DependentPairs:
     """Pairs of workers whose agreement the model cannot explain, or who say the same."""
     left, right, sizes = pairs.observed
-    tested = sizes >= CO_LABELS
+    tested = sizes >= TUNING.co_labels
     same, expected = agreements(pairs)[tested], expected_agreement(pairs, mixture)[tested]
     left, right, sizes = left[tested], right[tested], sizes[tested]
-    level = PAIR_FALSE_ALARMS / max(len(left), 1)
+    level = TUNING.pair_false_alarms / max(len(left), 1)
     excess = (same / np.maximum(sizes, 1) - expected) / np.maximum(1 - expected, 1e-12)
     beyond = (excess > 0) & (bdtrc(same - 1, sizes, expected) < level)
     near_identical = _apart(left, right, sizes, same, by_habit(mixture, left, right), level)
@@ -160,17 +185,19 @@ def _apart(
 ) -> NDArray[np.bool_]:
     """Pairs that say the same although no other two workers come near it, nor their own habits (`habit`)."""
     rate = same / np.maximum(sizes, 1)
-    at_least = np.where(same > 0, betaincinv(np.maximum(same, 1), sizes - same + 1, UNSURE), 0.0)  # Clopper & Pearson
+    at_least = np.where(
+        same > 0, betaincinv(np.maximum(same, 1), sizes - same + 1, TUNING.unsure), 0.0
+    )  # Clopper & Pearson
     order = np.argsort(-rate, kind="stable")
     next_best = np.maximum.accumulate(at_least[order][::-1])[::-1]  # of this pair and all that agree less
     reported = np.zeros(len(sizes), bool)
     n_workers = len(np.unique([left, right]))
     ends = np.flatnonzero(np.diff(rate[order]) < 0) + 1  # where a group of the most similar pairs may end
-    for end in ends[rate[order][ends - 1] >= ALIKE]:
+    for end in ends[rate[order][ends - 1] >= TUNING.alike]:
         group = order[:end]
         other = np.maximum(next_best[end], habit[group])
         minority = 2 * len(np.unique([left[group], right[group]])) <= n_workers
-        near = (1 - rate[group] <= APART * (1 - other)) & (minority | (rate[group] >= NEARLY_ALWAYS))
+        near = (1 - rate[group] <= TUNING.apart * (1 - other)) & (minority | (rate[group] >= TUNING.nearly_always))
         reported[group[near & (bdtrc(same[group] - 1, sizes[group], other) < level)]] = True
     return reported
 
@@ -203,18 +230,6 @@ def _apart(
 # The parameters are those of EM on these labels from the fit on: what smoothing or a vote leaves would look like
 # agreement. Rows and workers are put in an order of their own first, so that the order of the file does not matter.
 
-JOINT_FALSE_ALARMS = 3e-3
-"""Probability that an independent crowd is above the limit by the gamma distribution; 24 of 5,084 simulated were."""
-FEWEST_WORKERS, MOST_WORKERS = 4, 20
-"""Three workers have as many parameters as agreements. All pairs are compared on every task, hence the most."""
-MOST_LABELS = 20_000
-"""With more, the pairs show a common source one by one."""
-MOST_PARAMETERS = 400
-"""Scores that are taken out: the regression on them costs their square times the tasks."""
-DRAWN_TASKS = 2_000
-"""Tasks drawn from the model, at least: covariances to a few percent."""
-MAX_ITER, TOL = 30, 1e-4
-"""Most EM iterations, and the change of a probability below which they end."""
 
 Codes = NDArray[np.int8]
 Counts = NDArray[np.int64]
@@ -265,8 +280,8 @@ class _Model:
 def joint_agreement(labels: CodedLabels, mixture: Mixture) -> JointAgreement | None:
     """The test; None where it is too costly, someone answered a task twice, or too few pairs share tasks."""
     K, n_workers = labels.n_classes, labels.n_workers
-    sized = FEWEST_WORKERS <= n_workers <= MOST_WORKERS and labels.n_labels <= MOST_LABELS
-    if not sized or K < 2 or n_workers * K * (K - 1) > MOST_PARAMETERS:
+    sized = TUNING.fewest_workers <= n_workers <= TUNING.most_workers and labels.n_labels <= TUNING.most_labels
+    if not sized or K < 2 or n_workers * K * (K - 1) > TUNING.most_parameters:
         return None
     given = _matrix(labels)
     if given is None:
@@ -275,8 +290,8 @@ def joint_agreement(labels: CodedLabels, mixture: Mixture) -> JointAgreement | N
     unique_rows, counts = _unique_rows(given[:, workers], K)
     labelled = unique_rows >= 0
     left, right = np.triu_indices(n_workers, 1)
-    tested = counts @ (labelled[:, left] & labelled[:, right]) >= CO_LABELS
-    if tested.sum() < FEWEST_WORKERS:
+    tested = counts @ (labelled[:, left] & labelled[:, right]) >= TUNING.co_labels
+    if tested.sum() < TUNING.fewest_workers:
         return None
     model = _refined(_Model(mixture.weights, unstack_confusions(mixture)[workers]), unique_rows, counts)
     z, covariance = _residuals(model, unique_rows, counts, left[tested], right[tested])
@@ -297,7 +312,7 @@ def _matrix(labels: CodedLabels) -> Codes | None:
 
 def _unique_rows(given: Codes, n_classes: int) -> tuple[Codes, Counts]:
     """Unique rows, in an order of their own, and how often each occurs."""
-    key = (given + np.int64(1)) @ (n_classes + 1) ** np.arange(given.shape[1])  # below 2⁶³ up to MOST_PARAMETERS
+    key = (given + np.int64(1)) @ (n_classes + 1) ** np.arange(given.shape[1])  # below 2⁶³ up to TUNING.most_parameters
     _, first, counts = np.unique(key, return_index=True, return_counts=True)
     return given[first], counts
 
@@ -310,13 +325,13 @@ def _refined(model: _Model, unique_rows: Codes, counts: Counts) -> _Model:
     """EM on these labels, from the model on."""
     K = len(model.weights)
     seen = _indicators(unique_rows, K).reshape(len(unique_rows), -1)
-    for _ in range(MAX_ITER):
+    for _ in range(TUNING.max_iter):
         own = model.posterior(seen) * counts[:, None]
         table = (seen.T @ own).reshape(-1, K, K).transpose(0, 2, 1) + PROBABILITY_FLOOR
         new = _Model(own.sum(axis=0) / counts.sum(), table / table.sum(axis=2, keepdims=True))
         change = np.abs(new.confusions - model.confusions).max()
         model = new
-        if change < TOL:
+        if change < TUNING.tol:
             break
     return model
 
@@ -334,7 +349,7 @@ def _residuals(
 
     labelled = np.repeat(unique_rows >= 0, counts, axis=0)
     labelled = labelled[np.lexsort(labelled.T)]
-    drawn = model.draw(np.tile(labelled, (-(-DRAWN_TASKS // n), 1)), np.random.default_rng(0))
+    drawn = model.draw(np.tile(labelled, (-(-TUNING.drawn_tasks // n), 1)), np.random.default_rng(0))
     n_drawn = len(drawn)
     drawn, times = _unique_rows(drawn, len(model.weights))
     root = np.sqrt(times)[:, None]
@@ -366,4 +381,4 @@ def _tested(z: Floats, covariance: Floats, left: Indices, right: Indices, n_work
     )
     if mean <= 0 or variance <= 0:  # nobody ever differs
         return JointAgreement(value, float("inf"))
-    return JointAgreement(value, float(gammainccinv(mean**2 / variance, JOINT_FALSE_ALARMS)) * variance / mean)
+    return JointAgreement(value, float(gammainccinv(mean**2 / variance, TUNING.joint_false_alarms)) * variance / mean)

@@ -21,16 +21,36 @@ from latentfit.labels.diagnostics.dependence import pairs_within_reach
 from latentfit.labels.init.designated import reachable
 from latentfit.labels.moments import CoLabelGraph, co_label_graph
 
-COMPONENT_FRACTION = 0.02
-"""Labels that may lie outside the largest component before it is reported."""
-MOST_WORKERS = 2_000
-"""Workers for whom reachable co-occurrences are counted: the cost is cubic."""
-KNOWN_TASKS = 10
-"""Known answers per class from which the workers of a component are estimated independently."""
-TABLE_CELLS = 50_000_000
-"""Cells of two-way tables tested for any relation at all."""
-SHOWN = 5
-"""Names spelled out in a sentence."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of the checks of the design, each with its reason."""
+
+    # Labels that may lie outside the largest component before it is reported.
+    component_fraction: float = 0.02
+    # Workers for whom reachable co-occurrences are counted: the cost is cubic.
+    most_workers: int = 2_000
+    # Known answers per class from which the workers of a component are estimated independently.
+    known_tasks: int = 10
+    # Cells of two-way tables tested for any relation at all.
+    table_cells: int = 50_000_000
+    # Names spelled out in a sentence.
+    shown: int = 5
+    # Four standard deviations: no crowd without a common cause gets there, and sixteen clear tasks do.
+    least_support: float = 4.0
+    # Pseudo-labels that shrink a worker's label proportions towards the crowd's.
+    shrink: float = 1.0
+    # Labels · K looked at by the tests of classes; larger crowds are tested on a sample of their tasks.
+    test_work: int = 20_000_000
+    # Unsupported classes taken away one by one; beyond, all that are weak are named as they are.
+    most_weak: int = 10
+    # Two labels stand for one class when the rarer is given half as often as the other on the same tasks.
+    twin_ratio: float = 0.5
+    # Common tasks two workers need for their table to be tested.
+    table_tasks: int = 10
+
+
+TUNING = Tuning()
 
 
 def examine_graph(examiner: Examiner, labels: CodedLabels, graph: CoLabelGraph, pairs: PairCounts | None) -> bool:
@@ -66,13 +86,13 @@ def examine_graph(examiner: Examiner, labels: CodedLabels, graph: CoLabelGraph, 
             "three workers, each two of whom share tasks), so many different answers fit them equally well; "
             "give some tasks to three workers or more.",
         )
-    elif undetermined > COMPONENT_FRACTION:
+    elif undetermined > TUNING.component_fraction:
         examiner.doubt(
             "caution",
             f"{undetermined:.0%} of the labels come from workers whose common tasks form no odd cycle; the "
             "quality of these workers is not determined: give some of their tasks to a third worker.",
         )
-    if min(1 - largest, without_gold) > COMPONENT_FRACTION:
+    if min(1 - largest, without_gold) > TUNING.component_fraction:
         examiner.doubt(
             "caution",
             f"The crowd falls into {n_components} parts that share no task (the largest holds {largest:.0%} of the "
@@ -90,7 +110,7 @@ def components_with_gold(labels: CodedLabels, graph: CoLabelGraph) -> NDArray[np
         first = block.offsets[:-1][(block.gold >= 0) & (np.diff(block.offsets) > 0)]
         component = graph.component[block.workers[first]]  # which is that of all workers of the task
         tasks += np.bincount(component, minlength=graph.n_components)
-    return np.asarray(tasks >= KNOWN_TASKS * labels.n_classes)
+    return np.asarray(tasks >= TUNING.known_tasks * labels.n_classes)
 
 
 def examine_structure(labels: CodedLabels, graph: CoLabelGraph) -> Examination:
@@ -102,7 +122,7 @@ def examine_structure(labels: CodedLabels, graph: CoLabelGraph) -> Examination:
 
 def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:
     """Proportion of co-occurrences R_mj not observed, diagonal included, before and after (7)–(8)."""
-    if pairs is None or pairs.n_columns > MOST_WORKERS:
+    if pairs is None or pairs.n_columns > TUNING.most_workers:
         return {"missing_blocks": None, "missing_blocks_imputed": None}
     observed = pairs.met()
     after = 1 - float(reachable(observed).mean())
@@ -119,24 +139,24 @@ def examine_classes(
         "class_support": dict(zip(map(str, labels.class_names.tolist()), class_tests.support.tolist(), strict=True)),
         "class_support_tasks": class_tests.fraction,
     }
-    if overall < LEAST_SUPPORT:
+    if overall < TUNING.least_support:
         _report_common_cause(examiner, overall, pairs)
     elif labels.n_classes > 2:  # of two classes one is what the other is not: the crowd's support is theirs
         _report_classes(examiner, labels, class_tests)
 
 
 def _report_common_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -> None:
-    small = pairs is not None and len(pairs.observed[2]) * int(pairs.column_offsets[1]) ** 2 <= TABLE_CELLS
+    small = pairs is not None and len(pairs.observed[2]) * int(pairs.column_offsets[1]) ** 2 <= TUNING.table_cells
     related = tables_related(pairs) if pairs is not None and small else None
     examiner.quantities["relation"] = related
-    seen = f"(support {overall:.1f}, {LEAST_SUPPORT:.0f} needed)"
+    seen = f"(support {overall:.1f}, {TUNING.least_support:.0f} needed)"
     if examiner.quantities.get("taught_labels") == 1:
         examiner.doubt(
             "caution",
             f"Workers do not agree more than their habits make them {seen}: their accuracies rest on the "
             "known answers alone; make the question clearer, or ask other workers.",
         )
-    elif related is not None and related < LEAST_SUPPORT:
+    elif related is not None and related < TUNING.least_support:
         examiner.doubt(
             "not identifiable",
             f"Workers agree no more than their habits make them {seen}: either they guess, or nearly all tasks "
@@ -151,7 +171,7 @@ def _report_common_cause(examiner: Examiner, overall: float, pairs: PairCounts |
 
 
 def _report_classes(examiner: Examiner, labels: CodedLabels, class_tests: ClassSupport) -> None:
-    weak, names = np.flatnonzero(class_tests.support < LEAST_SUPPORT), labels.class_names
+    weak, names = np.flatnonzero(class_tests.support < TUNING.least_support), labels.class_names
     blurred = [f"{spell(names[h])} and {spell(names[class_tests.twin[h]])}" for h in weak if class_tests.twin[h] >= 0]
     if blurred:
         examiner.doubt(
@@ -163,8 +183,8 @@ def _report_classes(examiner: Examiner, labels: CodedLabels, class_tests: ClassS
     if alone:
         examiner.doubt(
             "caution",
-            f"Some classes are too rare to verify ({listed(alone)}): fewer than {LEAST_SUPPORT**2:.0f} tasks support "
-            "them; add tasks of these classes, or check by hand that their labels are no mistakes.",
+            f"Some classes are too rare to verify ({listed(alone)}): fewer than {TUNING.least_support**2:.0f} tasks "
+            "support them; add tasks of these classes, or check by hand that their labels are no mistakes.",
         )
 
 
@@ -175,8 +195,8 @@ def spell(name: Any) -> str:
 
 def listed(names: list[str]) -> str:
     """The first few names and how many more there are."""
-    shown = ", ".join(names[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+    shown = ", ".join(names[: TUNING.shown])
+    return shown if len(names) <= TUNING.shown else f"{shown} and {len(names) - TUNING.shown} more"
 
 
 # -----------------------------------------------------------------------------
@@ -189,25 +209,12 @@ def listed(names: list[str]) -> str:
 #
 # has mean zero on every task, whoever the workers are; its sum over the tasks, divided by (Σ x_n²)^½, is close
 # to a standard normal. Where workers follow a common cause, every task that shows it adds to the sum: this
-# *support* is then about the square root of their number. Support below `LEAST_SUPPORT` is what nothing looks
+# *support* is then about the square root of their number. Support below `least_support` is what nothing looks
 # like; above, it is what some sixteen tasks or more agree on.
 #
 # For one class h, "usually" means: what m says on tasks of the other classes. A class that does not exist, or
 # that workers cannot distinguish from another one, has no support, however sure a fitted model may be of it: more
 # classes always fit better, products of residuals of different workers do not care.
-
-LEAST_SUPPORT = 4.0
-"""Four standard deviations: no crowd without a common cause gets there, and sixteen clear tasks do."""
-SHRINK = 1.0
-"""Pseudo-labels that shrink a worker's label proportions towards the crowd's."""
-TEST_WORK = 20_000_000
-"""Labels · K looked at by the tests of classes; larger crowds are tested on a sample of their tasks."""
-MOST_WEAK = 10
-"""Unsupported classes taken away one by one; beyond, all that are weak are named as they are."""
-TWIN_RATIO = 0.5
-"""Two labels stand for one class when the rarer is given half as often as the other on the same tasks."""
-TABLE_TASKS = 10
-"""Common tasks two workers need for their table to be tested."""
 
 
 @dataclass(frozen=True)
@@ -258,9 +265,9 @@ def crowd_support(labels: CodedLabels) -> float:
 
 
 def habits(counts: Floats) -> Floats:
-    """Label proportions (worker, label), shrunk by `SHRINK` labels towards those of all."""
+    """Label proportions (worker, label), shrunk by `shrink` labels towards those of all."""
     overall = counts.sum(axis=0) / max(float(counts.sum()), 1.0)
-    return np.asarray((counts + SHRINK * overall) / (counts.sum(axis=1, keepdims=True) + SHRINK))
+    return np.asarray((counts + TUNING.shrink * overall) / (counts.sum(axis=1, keepdims=True) + TUNING.shrink))
 
 
 def class_support(labels: CodedLabels, posterior_of: Callable[[Labels], Floats]) -> ClassSupport:
@@ -272,11 +279,11 @@ def class_support(labels: CodedLabels, posterior_of: Callable[[Labels], Floats])
     labels, fraction = tested_tasks(labels, labels.n_classes)
     K, posterior = labels.n_classes, posterior_of(labels)
     left, support, twin = np.ones(K, bool), np.full(K, np.inf), np.full(K, -1)
-    for _ in range(MOST_WEAK):
+    for _ in range(TUNING.most_weak):
         for h in np.flatnonzero(left):
             support[h] = _support_of_class(labels, posterior, int(h), left)
         weakest = int(np.argmin(np.where(left, support, np.inf)))
-        if support[weakest] >= LEAST_SUPPORT or left.sum() < 2:
+        if support[weakest] >= TUNING.least_support or left.sum() < 2:
             break
         left[weakest] = False
         twin[weakest] = _twin_of(labels, posterior, weakest, left)
@@ -297,7 +304,7 @@ def _support_of_class(labels: Labels, posterior: Floats, h: int, left: NDArray[n
     seen = np.bincount(at, minlength=M * K).reshape(M, K)
     gave_h = np.bincount(at, gives_h, M * K).reshape(M, K)
     overall = gave_h.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-    usual = (gave_h + SHRINK * overall) / (seen + SHRINK)  # P(m says h | class)
+    usual = (gave_h + TUNING.shrink * overall) / (seen + TUNING.shrink)  # P(m says h | class)
     return support_of(products(task, labels.n_rows, gives_h - usual.ravel()[at], labels.answer_of()))
 
 
@@ -308,12 +315,12 @@ def _twin_of(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_])
     given = np.bincount(at, minlength=K * K).reshape(K, K)  # (class, label)
     ratio = np.where(left, given[:, h] / np.maximum(given.diagonal(), 1), 0.0)
     best = int(np.argmax(ratio))
-    return best if ratio[best] >= TWIN_RATIO else -1
+    return best if ratio[best] >= TUNING.twin_ratio else -1
 
 
 def tested_tasks(labels: CodedLabels, work_per_label: int) -> tuple[Labels, float]:
-    """As many tasks as `TEST_WORK` allows, chosen by hash, and the fraction of tasks used."""
-    fraction = TEST_WORK / max(labels.n_labels * work_per_label, 1)
+    """As many tasks as `test_work` allows, chosen by hash, and the fraction of tasks used."""
+    fraction = TUNING.test_work / max(labels.n_labels * work_per_label, 1)
     if fraction >= 1:
         return labels.task_slice(0, labels.n_rows), 1.0
     return sample_fraction(labels, fraction, 0), fraction
@@ -325,7 +332,7 @@ def tables_related(pairs: PairCounts) -> float:
     Pearson's χ² of every pair with enough common tasks, summed. Workers who mislead consistently are related.
     """
     sizes = pairs.observed[2]
-    tested = sizes >= TABLE_TASKS
+    tested = sizes >= TUNING.table_tasks
     if not tested.any():
         return 0.0
     counts = pairs.blocks()[tested].astype(np.float64)
@@ -371,7 +378,7 @@ def co_annotation(data: CodedLabels, max_workers: int) -> CoAnnotation | None:
     matrix = np.zeros((len(shown), len(shown)), np.int64)
     rows, columns = place[left[inside]], place[right[inside]]
     matrix[rows, columns] = matrix[columns, rows] = common[inside]
-    if data.n_workers <= MOST_WORKERS:  # what leads from one to another may lead over workers not shown
+    if data.n_workers <= TUNING.most_workers:  # what leads from one to another may lead over workers not shown
         reached = reachable(pairs.met())[np.ix_(shown, shown)]
     else:
         reached = component[shown][:, None] == component[shown][None]

@@ -33,22 +33,39 @@ from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data import CodedLabels, Labels
 from latentfit.labels.diagnostics.dependence import DependentPairs, find_dependent_pairs, pairs_within_reach
 
-NUMBERS_AT_ONCE = 1 << 22
-"""Size of the (labels, K) arrays held together: a million labels of four classes, 32 MB each."""
-NEWTON_STEPS = 12
-"""Enough for a concave function of one variable from any initial value; most workers need four."""
-TOLERANCE = 1e-6
-"""Change of every accuracy at which Newton's method stops: far below what any interval shows."""
-COVERAGE = 0.95
-"""What the intervals promise."""
-FEW_LABELS = 10
-"""With fewer labels an interval spans half of all accuracies."""
-CONSTANT_PROBABILITY = 1e-3
-"""Called constant: a worker who distinguishes classes like the crowd would give one label only this rarely."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of worker quality and its flags, each with its reason."""
+
+    # Size of the (labels, K) arrays held together: a million labels of four classes, 32 MB each.
+    numbers_at_once: int = 1 << 22
+    # Enough for a concave function of one variable from any initial value; most workers need four.
+    newton_steps: int = 12
+    # Change of every accuracy at which Newton's method stops: far below what any interval shows.
+    tolerance: float = 1e-6
+    # What the intervals promise.
+    coverage: float = 0.95
+    # With fewer labels an interval spans half of all accuracies.
+    few_labels: int = 10
+    # Called constant: a worker who distinguishes classes like the crowd would give one label only this rarely.
+    constant_probability: float = 1e-3
+    # A guesser is reported when surely less than this fraction of the way from guessing to perfect.
+    unsure_width: float = 0.5
+    # Standard errors by which the others may do worse on a worker's tasks: tasks differ in difficulty, too.
+    largest_z: float = 6.0
+    # Loss of accuracy that matters.
+    least_drop: float = 0.05
+    # Of whether a label is right, at most.
+    variance: float = 0.25
+    repeats_largest_z: float = 4.0
+    # Agreement beyond the model's that matters; less does no harm to a consensus.
+    least_excess: float = 0.05
+
+
+TUNING = Tuning()
 BEYOND = "more than the model explains"
 OVERRULES = "overrules the others"
-UNSURE_WIDTH = 0.5
-"""A guesser is reported when surely less than this fraction of the way from guessing to perfect."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +105,7 @@ def judge_labels(labels: Labels, mixture: Mixture, posterior: Floats, errors: Fl
         cell = answer.astype(np.int32)
     consensus = posterior.argmax(axis=1)
     right, wrong, decisive = np.empty(n), np.empty(n), np.empty(n, bool)
-    step = max(NUMBERS_AT_ONCE // K, 1)
+    step = max(TUNING.numbers_at_once // K, 1)
     for begin in range(0, n, step):
         chunk = slice(begin, begin + step)
         given = labels.given[chunk]
@@ -155,7 +172,7 @@ def worker_quality(
     judged = Judged(labels, mixture)
     n_labels = labels.per_worker
     accuracy, trials = _estimate_accuracy(judged, n_labels)
-    low, high = jeffreys(accuracy, trials, COVERAGE)
+    low, high = jeffreys(accuracy, trials, TUNING.coverage)
     if beta < 1:
         low = np.maximum(low - admitted_error(labels, mixture, beta), 0.0)
     pairs = pairs_within_reach(labels, memory)
@@ -188,14 +205,14 @@ def _estimate_accuracy(judged: Judged, n_labels: NDArray[np.int64]) -> tuple[Flo
         success += np.bincount(block.workers, judged_labels.right, size)
     accuracy: Floats = np.clip((success + 0.5) / (n_labels + 1), 0.02, 0.98)
     information: Floats = np.zeros(size)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(TUNING.newton_steps):
         slopes, information = _slopes(judged, accuracy)
         gradient = slopes + 0.5 / accuracy - 0.5 / (1 - accuracy)
         bend = information + 0.5 / accuracy**2 + 0.5 / (1 - accuracy) ** 2
         old = accuracy
         step = old + gradient / bend
         accuracy = np.clip(step, 0.2 * old, 1 - 0.2 * (1 - old))  # stays inside (0, 1)
-        if np.abs(accuracy - old).max(initial=0.0) < TOLERANCE:
+        if np.abs(accuracy - old).max(initial=0.0) < TUNING.tolerance:
             break
     return accuracy, np.minimum(information * accuracy * (1 - accuracy), n_labels)
 
@@ -223,9 +240,9 @@ def _raise_flags(
     """Later flags overwrite earlier ones: the more specific finding wins."""
     guessing, flag = chance_accuracy(labels, mixture), quality.flag
     around = (quality.low <= guessing) & (guessing <= quality.high)
-    flag[around & (quality.high < guessing + UNSURE_WIDTH * (1 - guessing))] = "guessing"
+    flag[around & (quality.high < guessing + TUNING.unsure_width * (1 - guessing))] = "guessing"
     flag[quality.high < guessing] = "adversarial"
-    flag[quality.n_labels < FEW_LABELS] = "few labels"
+    flag[quality.n_labels < TUNING.few_labels] = "few labels"
     flag[constant_workers(judged, quality)] = "constant"
     if dependent is not None:
         peer, twin = dependent.peers(labels.n_workers), dependent.near_identical()
@@ -250,7 +267,7 @@ def constant_workers(judged: Judged, quality: WorkerQuality) -> NDArray[np.bool_
         likely = np.minimum(judged_labels.right[tested] + (1 - typical) * judged_labels.wrong[tested], 1.0)
         log_likely = np.log(np.maximum(likely, PROBABILITY_FLOOR))
         log_probability += np.bincount(block.workers[tested], log_likely, len(single))
-    return np.asarray(single & (log_probability < np.log(CONSTANT_PROBABILITY)))
+    return np.asarray(single & (log_probability < np.log(TUNING.constant_probability)))
 
 
 # -----------------------------------------------------------------------------
@@ -262,19 +279,12 @@ def constant_workers(judged: Judged, quality: WorkerQuality) -> NDArray[np.bool_
 # is judged by the other labels of its task (`workers.judge_labels`), and every worker is compared with itself: on the
 # tasks of worker r, and away from them. Where r labelled all tasks, nothing can be compared.
 
-LARGEST_Z = 6.0
-"""Standard errors by which the others may do worse on a worker's tasks: tasks differ in difficulty, too."""
-LEAST_DROP = 0.05
-"""Loss of accuracy that matters."""
-VARIANCE = 0.25
-"""Of whether a label is right, at most."""
-
 
 def overruling_workers(judged: Judged, accuracy: Floats) -> NDArray[np.intp]:
     """Workers, better than the crowd by the fit, on whose tasks the others are far worse than away from them."""
     drop, z = drop_of_others(judged)
     typical = float(np.average(accuracy, weights=np.maximum(judged.labels.per_worker, 1e-9)))
-    return np.flatnonzero((drop > LEAST_DROP) & (z > LARGEST_Z) & (accuracy > typical))
+    return np.flatnonzero((drop > TUNING.least_drop) & (z > TUNING.largest_z) & (accuracy > typical))
 
 
 def drop_of_others(judged: Judged) -> tuple[Floats, Floats]:
@@ -307,7 +317,7 @@ def drop_of_others(judged: Judged) -> tuple[Floats, Floats]:
     lost = weight * ((total_right[other] - well) / away - well / here)
     weights = np.bincount(worker, weight, size)
     drop = np.bincount(worker, lost, size) / np.maximum(weights, 1e-300)
-    return drop, drop * np.sqrt(weights / VARIANCE)
+    return drop, drop * np.sqrt(weights / TUNING.variance)
 
 
 # -----------------------------------------------------------------------------
@@ -317,10 +327,6 @@ def drop_of_others(judged: Judged) -> tuple[Floats, Floats]:
 # remember,
 # that answer without chance, and rows that were copied are not: their answers agree with one another more often than
 # the worker's confusion matrix allows, and count for more than their information.
-
-REPEATS_LARGEST_Z = 4.0
-LEAST_EXCESS = 0.05
-"""Agreement beyond the model's that matters; less does no harm to a consensus."""
 
 
 def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -> None:
@@ -347,7 +353,7 @@ def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -
         return
     seen, should = agreed / number, expected / number
     examiner.quantities |= {"repeated_answers": number, "self_agreement": seen, "self_agreement_expected": should}
-    if seen - should > LEAST_EXCESS and agreed - expected > REPEATS_LARGEST_Z * np.sqrt(squares):
+    if seen - should > TUNING.least_excess and agreed - expected > TUNING.repeats_largest_z * np.sqrt(squares):
         examiner.doubt(
             "caution",
             f"Answers of one worker to one task agree in {seen:.0%} of the pairs, {should:.0%} if they were "

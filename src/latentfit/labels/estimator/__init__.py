@@ -46,7 +46,6 @@ from latentfit.labels.diagnostics.workers import WorkerQuality, worker_quality
 from latentfit.labels.em import (
     SMOOTHING,
     Limits,
-    choose_beta,
     class_orders,
     crowd_steps,
     fit_em,
@@ -97,6 +96,11 @@ class CrowdSettings:
     def deciding(self) -> dict[str, str]:
         """The settings that determine the result of a fit; engine and threads do not."""
         return {name: str(getattr(self, name)) for name in ("method", "em", "smoothing", "max_iter", "tol", "seed")}
+
+    @property
+    def tau(self) -> float:
+        """τ: pseudo-labels per worker and class."""
+        return SMOOTHING if self.smoothing == "auto" else float(self.smoothing)
 
     @property
     def refined_by_em(self) -> bool:
@@ -155,7 +159,10 @@ def fit_crowd(
         from latentfit.labels.em import labels_key
 
         checkpoint_file = CheckpointFile(checkpoint, labels_key(data), settings.deciding(), resume=resume)
-    data = _with_never_given(data)
+    # No label says that a task has a class that no worker gives (a known answer adds one, or bins without a label);
+    # were it fitted like the others, it would take the place of one of them.
+    unused = np.flatnonzero(data.counts.sum(axis=0) == 0)
+    data = data.with_never_given(tuple(unused.tolist())) if len(unused) else data
     with one_blas_thread():
         free = data.without_gold()  # the classes are found without the known answers, see labels/em.py
         with clock.stage("moments"):
@@ -173,11 +180,9 @@ def fit_crowd(
                 notes += more
             else:
                 refined, unrefined = _without_em(data, final, inits[settings.method], settings, graph)
-            # Confidence is calibrated under "auto" only: a named method is reported as its paper has it.
-            calibrate = settings.method == "auto" and data.n_classes > 1
             beta = 1.0
-            if calibrate:
-                beta = choose_beta(data, refined, settings.seed, engine.threads, one_coin=one_coin)
+            if settings.method == "auto" and data.n_classes > 1:  # a named method is reported as its paper has it
+                beta = left_out_score(data, refined, settings.seed, engine.threads, one_coin=one_coin)[0]
             block_posterior = _block_posterior(data, final, unrefined, refined.params, beta)
     if checkpoint_file is not None:
         checkpoint_file.done()
@@ -199,19 +204,10 @@ def fit_crowd(
     return fitted
 
 
-def _with_never_given(data: CodedLabels) -> CodedLabels:
-    """The labels with the classes marked that no worker gives: a known answer adds one, or bins without a label.
-
-    No label says that a task has such a class; were it fitted like the others, it would take the place of one of them.
-    """
-    unused = np.flatnonzero(data.counts.sum(axis=0) == 0)
-    return data.with_never_given(tuple(unused.tolist())) if len(unused) else data
-
-
 def _initialisations(data: CodedLabels, settings: CrowdSettings, determined: bool) -> dict[str, Initialisation]:
     ask = Settings(np.random.default_rng(settings.seed), settings.memory)
     if settings.method != "auto":
-        method: Callable[[Any, Settings], Initialisation] = METHODS[settings.method]
+        method: Callable[[Any, Settings], Initialisation] = METHODS[settings.method]  # not all take stored labels
         return {settings.method: method(data, ask)}
     inits = {"votes": init_votes(data, ask)}
     if determined and data.n_classes > 1 and not _too_few(data):
@@ -248,10 +244,6 @@ def _fit_tables(
     return simple, True, [f"one accuracy per worker, not full confusion matrices {scores}"]
 
 
-def _smoothing(settings: CrowdSettings) -> float:
-    return SMOOTHING if settings.smoothing == "auto" else float(settings.smoothing)
-
-
 def _refine(
     data: CodedLabels,
     engine: MemoryEngine,
@@ -264,7 +256,7 @@ def _refine(
     one_coin: bool,
 ) -> tuple[EMResult[Mixture, Sums], list[str]]:
     """The best EM run over all initialisations; `engine` does not know the known answers, `final` does."""
-    free, smoothing = data.without_gold(), _smoothing(settings)
+    free, smoothing = data.without_gold(), settings.tau
     candidates: list[Candidate[Mixture, Sums]] = []
     for name, init in inits.items():
         stats = init.statistics(free, engine)
@@ -282,7 +274,7 @@ def _without_em(
         orders = class_orders(data, graph, init.mixture, engine.threads)
         init = replace(init, mixture=reordered(data, graph, init.mixture, orders, engine.threads))
     stats = init.statistics(data, engine)
-    steps = crowd_steps(data, stats, _smoothing(settings), engine)
+    steps = crowd_steps(data, stats, settings.tau, engine)
     mixture = init.mixture if init.mixture is not None else steps.m_step(stats)
     stats = engine.sums(mixture)
     value = steps.objective(mixture, stats)

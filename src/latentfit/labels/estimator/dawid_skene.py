@@ -215,18 +215,9 @@ class DawidSkene(LatentModel):
             The fitted estimator.
         """
         self._check_settings()
-        settings = CrowdSettings(
-            self.method,
-            self.em,
-            self.smoothing,
-            self.max_iter,
-            self.tol,
-            self._seed(),
-            self.n_jobs,
-            self.memory,
-            self._progress("EM"),
-            self.engine,
-        )
+        same_names = ("method", "em", "smoothing", "max_iter", "tol", "n_jobs", "memory", "engine")
+        chosen = {name: getattr(self, name) for name in same_names}
+        settings = CrowdSettings(**chosen, seed=self._seed(), callback=self._progress("EM"))
         clock = StageClock(self.verbose)
         with clock.stage("data"):
             data = self._read(labels, y if gold is None else gold)

@@ -93,44 +93,33 @@ def init_moments(labels: CodedLabels, seed: int) -> Initialisation:
     Of more than `MOMENT_TASKS` tasks those with the smallest hashes are used: an initialisation needs two digits.
     """
     votes, sample = vote_mixture(labels), sample_tasks(labels, MOMENT_TASKS, seed)
+    seen = "the tasks" if sample.n_rows == labels.n_rows else f"{sample.n_rows:,} of {labels.n_rows:,} tasks"
     given = np.setdiff1d(np.arange(labels.n_classes), labels.never_given)
-    shown = _among_classes(sample, given)
-    init = _of_classes(votes, given, shown)
-    root, sweeps = fit_root(shown, init.table * np.sqrt(init.weights))
-    mixture = _among_all_classes(_rotated(shown, root, init, co_label_graph(shown)), votes, given)
-    seen = "the tasks" if shown.n_rows == labels.n_rows else f"{shown.n_rows:,} of {labels.n_rows:,} tasks"
+    if len(given) == labels.n_classes:
+        mixture, sweeps = _from_root(sample, votes)
+    else:
+        mixture, sweeps = _among_given(sample, votes, given)
     return Initialisation(mixture, notes=[f"moments: {sweeps} sweeps over {seen}"])
 
 
-def _among_classes(labels: Labels, given: NDArray[np.intp]) -> Labels:
-    """The same labels where `given` are all classes; no other class has a label."""
-    if len(given) == labels.n_classes:
-        return labels
+def _from_root(labels: Labels, votes: Mixture) -> tuple[Mixture, int]:
+    root, sweeps = fit_root(labels, votes.table * np.sqrt(votes.weights))
+    return _rotated(labels, root, votes, co_label_graph(labels)), sweeps
+
+
+def _among_given(labels: Labels, votes: Mixture, given: NDArray[np.intp]) -> tuple[Mixture, int]:
+    """The same among the `given` classes, which are all that have a label; the others are as the votes have them."""
+    size, among = votes.n_classes, np.ix_(np.arange(labels.n_workers), given, given)
     code = np.searchsorted(given, labels.given).astype(np.int32)
-    return replace(labels, given=code, class_names=labels.class_names[given], never_given=())
-
-
-def _of_classes(votes: Mixture, given: NDArray[np.intp], labels: Labels) -> Mixture:
-    """The mixture of the `given` classes alone: the other labels have probability 0 in them."""
-    size = votes.n_classes
-    if len(given) == size:
-        return votes
-    cube = votes.table.reshape(-1, size, size)[:, given[:, None], given]
-    weights = votes.weights[given]
-    return Mixture(weights / weights.sum(), cube.reshape(-1, len(given)), labels.column_offsets)
-
-
-def _among_all_classes(mixture: Mixture, votes: Mixture, given: NDArray[np.intp]) -> Mixture:
-    """A mixture of the `given` classes as one of all classes; the others are as the votes have them."""
-    size = votes.n_classes
-    if len(given) == size:
-        return mixture
-    cube = votes.table.reshape(-1, size, size).copy()
+    labels = replace(labels, given=code, class_names=labels.class_names[given], never_given=())
+    cube, weights = votes.table.reshape(-1, size, size).copy(), votes.weights.copy()
+    proportion = weights[given].sum()
+    of_given = Mixture(weights[given] / proportion, cube[among].reshape(-1, len(given)), labels.column_offsets)
+    mixture, sweeps = _from_root(labels, of_given)
     cube[:, :, given] = 0.0
-    cube[:, given[:, None], given] = mixture.table.reshape(-1, len(given), len(given))
-    weights = votes.weights.copy()
-    weights[given] = mixture.weights * weights[given].sum()
-    return Mixture(weights, cube.reshape(votes.table.shape), votes.column_offsets)
+    cube[among] = mixture.table.reshape(-1, len(given), len(given))
+    weights[given] = mixture.weights * proportion
+    return Mixture(weights, cube.reshape(votes.table.shape), votes.column_offsets), sweeps
 
 
 def init_robust(

@@ -180,7 +180,9 @@ def plan_crowd(
     >>> len(columns["task"]), plan.n_labels
     (5, 5)
     """
-    _check_limits(budget, per_worker)
+    for name, value in (("budget", budget), ("per_worker", per_worker)):
+        if value is not None and value < 1:
+            raise DataError(f"{name} must be an int >= 1 or None, got {value}; give a number of labels")
     data, mixture = _under_model(fitted, labels)
     with one_blas_thread():
         stats = MemoryEngine(data, n_jobs).sums(mixture)
@@ -288,9 +290,3 @@ def _reasons(data: Labels, posterior: Floats, tasks: Ints) -> list[str]:
         )
         reasons.append(reason if asked[task] == 1 else f"{reason}; label {asked[task]} asked here")
     return reasons
-
-
-def _check_limits(budget: int | None, per_worker: int | None) -> None:
-    for name, value in (("budget", budget), ("per_worker", per_worker)):
-        if value is not None and value < 1:
-            raise DataError(f"{name} must be an int >= 1 or None, got {value}; give a number of labels")

@@ -34,24 +34,33 @@ from latentfit.labels.moments import co_label_graph, sufficient_statistics, vote
 
 Ints = NDArray[np.int64]
 
-SHRINKAGE = 4.0
-"""Pseudo-labels per true class that draw a worker's confusion matrix to the crowd's: a worker seen a few times
-must not look perfect, or the plan would chase luck."""
-HALVES = 4
-"""Fits to random halves of the labels in addition to the model; more change nothing measurable."""
-ROUNDS, TOL = 100, 1e-3
-"""EM of a committee member and of a replay: as `DawidSkene` has it by default."""
-LEAST_GAIN = 1e-9
-"""Nats below which a label is not worth asking: less than rounding in a sum over a large crowd."""
-MOST_WORKERS = 256
-"""Workers compared for every task; of a larger crowd the most informative ones (more when `per_worker` caps
-what each can take). Below this the best pair is exact."""
-REPRESENTATIVES = 64
-"""Uncertain posteriors on which the workers of a large crowd are compared to find the most informative."""
-WAVES = 8
-"""A budget is spent in this many waves of one label per task; posteriors are sharpened in between."""
-BLOCK_CELLS = 1 << 21
-"""Cells (task, worker, label) computed at once: 16 MB."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """Constants of the choice of labels, each with its reason."""
+
+    # Pseudo-labels per true class that draw a worker's confusion matrix to the crowd's: a worker seen a few
+    # times must not look perfect, or the plan would chase luck.
+    shrinkage: float = 4.0
+    # Fits to random halves of the labels in addition to the model; more change nothing measurable.
+    halves: int = 4
+    # EM of a committee member and of a replay: as `DawidSkene` has it by default.
+    rounds: int = 100
+    tol: float = 1e-3
+    # Nats below which a label is not worth asking: less than rounding in a sum over a large crowd.
+    least_gain: float = 1e-9
+    # Workers compared for every task; of a larger crowd the most informative ones (more when `per_worker` caps
+    # what each can take). Below this the best pair is exact.
+    most_workers: int = 256
+    # Uncertain posteriors on which the workers of a large crowd are compared to find the most informative.
+    representatives: int = 64
+    # A budget is spent in this many waves of one label per task; posteriors are sharpened in between.
+    waves: int = 8
+    # Cells (task, worker, label) computed at once: 16 MB.
+    block_cells: int = 1 << 21
+
+
+TUNING = Tuning()
 
 
 # ------------------------------------------------------------------ information
@@ -97,15 +106,15 @@ def sharpened(posterior: Floats, gain: Floats) -> Floats:
 
 
 def shrunk_confusions(stats: Sums, n_classes: int) -> tuple[Floats, Floats]:
-    """Confusion matrices (worker, true, given) with `SHRINKAGE` labels of the crowd, and the crowd's (true, given)."""
+    """Confusion matrices (worker, true, given) with `shrinkage` labels of the crowd, and the crowd's (true, given)."""
     counts = stats.table.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
     pooled = pooled_confusion(stats, n_classes).T
-    shrunk = (counts + SHRINKAGE * pooled) / (counts.sum(axis=2, keepdims=True) + SHRINKAGE)
+    shrunk = (counts + TUNING.shrinkage * pooled) / (counts.sum(axis=2, keepdims=True) + TUNING.shrinkage)
     return np.asarray(shrunk), np.asarray(pooled)
 
 
 def committee_posterior(labels: Labels, mixture: Mixture, *, n_jobs: int | None = None, seed: int = 0) -> Floats:
-    """Mean posterior (n, K) of the model and of `HALVES` fits to halves of the labels, all read on all labels.
+    """Mean posterior (n, K) of the model and of `halves` fits to halves of the labels, all read on all labels.
 
     A label's halves are the bits of one hash of its task's content and its cell, so permuting rows permutes the
     committee's posterior. A half is fitted from its votes without the known answers; its classes come in any order, and
@@ -116,18 +125,18 @@ def committee_posterior(labels: Labels, mixture: Mixture, *, n_jobs: int | None 
     posterior = posterior_of(engine, mixture)[0]
     cells = scramble(labels.cell_of().astype(np.uint64), seed + 2)
     hashes = scramble(task_hashes(labels, seed)[labels.task_of()] ^ cells, seed)
-    for half in range(HALVES):
+    for half in range(TUNING.halves):
         half_labels = labels.subset((hashes >> np.uint64(half)) & np.uint64(1) == 1).without_gold()
         stats = sufficient_statistics(half_labels, vote_proportions(half_labels))
         fitted = fit_from(half_labels, stats, MemoryEngine(half_labels, n_jobs))
         posterior = posterior + posterior_of(engine, align_parts(fitted, mixture, component))[0]
-    return np.asarray(posterior / (1 + HALVES))
+    return np.asarray(posterior / (1 + TUNING.halves))
 
 
 def fit_from(labels: Labels, stats: Sums, engine: MemoryEngine) -> Mixture:
     """MAP-EM from sufficient statistics, as `DawidSkene` has it by default."""
     steps = crowd_steps(labels, stats, SMOOTHING, engine)
-    return em(steps, steps.m_step(stats), max_iter=ROUNDS, tol=TOL).params
+    return em(steps, steps.m_step(stats), max_iter=TUNING.rounds, tol=TUNING.tol).params
 
 
 # ------------------------------------------------------------------------ offers
@@ -204,7 +213,7 @@ class Crowd:
         place = np.full(len(self.confusions), -1)
         place[listed] = np.arange(len(listed))
         left = None if room is None else room[listed]
-        size = max(1, BLOCK_CELLS // (len(listed) * self.confusions.shape[2]))
+        size = max(1, TUNING.block_cells // (len(listed) * self.confusions.shape[2]))
         for begin in range(0, len(tasks), size):
             chunk = slice(begin, begin + size)
             table = gain_table(posterior[chunk], self.confusions[listed])
@@ -224,13 +233,13 @@ class Crowd:
     def _shortlist(self, posterior: Floats, n_served: int) -> Ints:
         """Workers with room; of a large crowd those most informative on typical uncertain posteriors."""
         open_ = np.arange(len(self.confusions)) if self.room is None else np.flatnonzero(self.room > 0)
-        most = MOST_WORKERS
+        most = TUNING.most_workers
         if self.room is not None:  # enough of them to serve every task
             most += int(np.searchsorted(np.cumsum(np.sort(self.room[open_])), n_served)) + 1
         if len(open_) <= most:
             return np.asarray(open_)
-        unsure = np.argsort(-entropies(posterior), kind="stable")[: 16 * REPRESENTATIVES]
-        typical = posterior[unsure[:: max(1, len(unsure) // REPRESENTATIVES)]]
+        unsure = np.argsort(-entropies(posterior), kind="stable")[: 16 * TUNING.representatives]
+        typical = posterior[unsure[:: max(1, len(unsure) // TUNING.representatives)]]
         waves = np.array_split(open_, -(-len(open_) // 4096))
         worth = np.concatenate([gain_table(typical, self.confusions[chunk]).mean(axis=0) for chunk in waves])
         return np.sort(open_[np.argsort(-worth, kind="stable")[:most]])
@@ -270,10 +279,10 @@ def choose_pairs(offers: Offers, posterior: Floats, budget: int) -> Chosen:
     posterior = posterior.copy()
     worth = _first_worth(offers, posterior, budget)
     waves: list[tuple[Ints, Ints, Floats]] = []
-    left, wave = budget, max(1, -(-budget // WAVES))
+    left, wave = budget, max(1, -(-budget // TUNING.waves))
     while left > 0:
         order = np.argsort(-worth, kind="stable")[: min(wave, left)]
-        tasks = order[worth[order] > LEAST_GAIN]
+        tasks = order[worth[order] > TUNING.least_gain]
         if not len(tasks):
             break
         workers, gains = offers.serve(tasks, posterior[tasks])
