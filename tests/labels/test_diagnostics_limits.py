@@ -571,7 +571,7 @@ def test_scatter_of_nothing_and_of_too_much(monkeypatch):
     assert scatter.check_scatter(np.zeros((5, 3)), rng) == scatter.Scatter(0, 1.0, 0.0, exact=True)
     assert scatter.check_scatter(np.ones((5, 1)), rng) == scatter.Scatter(0, 1.0, 0.0, exact=True)
     assert scatter.check_scatter(np.eye(3), rng).n_directions == 3 + 64
-    monkeypatch.setattr(scatter, "SCATTER_WORK", 5 * 3 * 3)
+    monkeypatch.setattr(scatter, "TUNING", replace(scatter.TUNING, scatter_work=5 * 3 * 3))
     assert scatter.check_scatter(np.ones((5, 3)), rng) is not None
     assert scatter.check_scatter(np.ones((6, 3)), rng) is None
     assert scatter.rows_for_scatter(3, 1.0) is None
@@ -603,7 +603,7 @@ def test_every_so_many_th_pair_is_decomposed(monkeypatch):
         for m, j in zip(left, right, strict=True)
     ]
     for work, every in ((8 * len(left), 1), (8 * len(left) - 1, 2), (4 * len(left), 2), (4 * len(left) - 1, 3)):
-        monkeypatch.setattr(theorems, "SPECTRUM_WORK", work)
+        monkeypatch.setattr(theorems, "TUNING", replace(theorems.TUNING, spectrum_work=work))
         assert theorems.theorem_1(mixture, pairs)["rho_min"] == pytest.approx(min(values[::every]))
 
 
@@ -615,7 +615,7 @@ def test_co_annotation_of_the_workers_with_most_labels():
     assert found.common.tolist() == [[0, 2, 0, 0], [2, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     assert not found.reached[:3, 3].any()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(structure, "MOST_WORKERS", 4)
+        patch.setattr(structure, "TUNING", replace(structure.TUNING, most_workers=4))
         by_part = structure.co_annotation(labels_of(tasks, 5), 4).reached
         assert by_part.tolist() == [[m < 3] * 3 + [m == 3] for m in range(4)]
         patch.setattr(structure, "pairs_within_reach", lambda data: None)

@@ -114,9 +114,9 @@ def note_wide_layout(source: Any, columns: Mapping[str, str] | None, console: Te
 
     if not is_long(source, columns):
         names = source.column_names
-        shown = ", ".join(map(str, names[:SHOWN_WORKERS])) + (", …" if len(names) > SHOWN_WORKERS else "")
+        names_text = ", ".join(map(str, names[:SHOWN_WORKERS])) + (", …" if len(names) > SHOWN_WORKERS else "")
         console.say(
-            f"note: read as one row per task and one column per worker ({shown}); if a row is one label, name the "
+            f"note: read as one row per task and one column per worker ({names_text}); if a row is one label, name the "
             "columns of task, worker and label (--task, --worker, --label)"
         )
 
@@ -285,7 +285,7 @@ def show(summary: dict[str, Any], workers: dict[str, Any], console: Terminal) ->
             f"(majority vote {summary['majority_error_rate']:.2%})"
         )
     order = sorted(range(len(workers["worker"])), key=lambda i: -workers["accuracy"][i])
-    shown = order if len(order) <= 2 * SHOWN_WORKERS else order[:SHOWN_WORKERS] + order[-SHOWN_WORKERS:]
+    listed = order if len(order) <= 2 * SHOWN_WORKERS else order[:SHOWN_WORKERS] + order[-SHOWN_WORKERS:]
     rows = [
         [
             str(workers["worker"][i]),
@@ -294,9 +294,9 @@ def show(summary: dict[str, Any], workers: dict[str, Any], console: Terminal) ->
             f"{workers['accuracy_low'][i]:.1%} – {workers['accuracy_high'][i]:.1%}",
             workers["flag"][i],
         ]
-        for i in shown
+        for i in listed
     ]
-    title = "workers" if len(shown) == len(order) else f"best and worst {SHOWN_WORKERS} of {len(order):,} workers"
+    title = "workers" if len(listed) == len(order) else f"best and worst {SHOWN_WORKERS} of {len(order):,} workers"
     console.table(title, ["worker", "labels", "accuracy", "95 % interval", "flag"], rows)
 
 
@@ -314,8 +314,8 @@ def read_known(
     note_wide_layout(source, named, console)
     unseen = data.class_names[match_labels(data.class_names, model.classes_, "label") < 0].tolist()
     if unseen:
-        shown = ", ".join(map(repr, unseen[:3])) + (f" and {len(unseen) - 3} more" if len(unseen) > 3 else "")
-        console.say(f"note: the model does not know the labels {shown}; they were left out")
+        names_text = ", ".join(map(repr, unseen[:3])) + (f" and {len(unseen) - 3} more" if len(unseen) > 3 else "")
+        console.say(f"note: the model does not know the labels {names_text}; they were left out")
     return data
 
 

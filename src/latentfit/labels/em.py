@@ -55,7 +55,7 @@ class Tuning:
     # Fraction of `tol` below which the gain per label has to fall for EM to have converged.
     converged: float = 1e-4
     # Factor by which a class proportion must change between the early stopping point and convergence for the
-    # latter to be kept: on real crowds it changes by less than 1.35, where a rare class had not been found by
+    # latter to be kept: on real crowds it changes by less than 1.35, where a rare class was missed by
     # 1.7 to 15.
     grown: float = 1.5
     # Tasks that show whether a class is still growing where EM stops early.

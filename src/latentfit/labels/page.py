@@ -82,8 +82,8 @@ def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[
         versus = f"majority vote {summary['majority_error_rate']:.1%}; {summary['n_truth']:,} tasks with known truth"
         first = Figure("Error", f"{summary['error_rate']:.1%}", versus)
     else:
-        reckoned = "proportion of tasks, by the model's own estimate"
-        first = Figure("Expected error", f"{tasks.expected_error:.1%}", reckoned)
+        estimate = "proportion of tasks, by the model's own estimate"
+        first = Figure("Expected error", f"{tasks.expected_error:.1%}", estimate)
     per_task = tasks.n_labels / max(tasks.n_labelled, 1)
     return [first, Figure("Labels per task", f"{per_task:.1f}", f"{tasks.n_labels:,} in all"), workers]
 
@@ -135,13 +135,13 @@ def _confusions(crowd: FittedCrowd) -> Chart:
     """One worker's confusion matrix at a time: matrices travel as flat lists and are spread out by Vega."""
     confusions = unstack_confusions(crowd.mixture)
     weights = crowd.mixture.weights
-    shown = np.sort(np.argsort(-weights, kind="stable")[:CONFUSION_CLASSES])
-    names = [str(name) for name in crowd.class_names[shown].tolist()]
-    size = len(shown)
+    frequent = np.sort(np.argsort(-weights, kind="stable")[:CONFUSION_CLASSES])
+    names = [str(name) for name in crowd.class_names[frequent].tolist()]
+    size = len(frequent)
     order = _worst(crowd)[: max(CONFUSION_CELLS // size**2, 1)]
     labels = distinct([crowd.worker_names[m] for m in order])
     values = [
-        {"w": at, "p": np.round(confusions[m][np.ix_(shown, shown)], 4).reshape(-1).tolist()}
+        {"w": at, "p": np.round(confusions[m][np.ix_(frequent, frequent)], 4).reshape(-1).tolist()}
         for at, m in enumerate(order)
     ]
     cut = f", of the {size} most frequent of {len(weights):,} classes" if size < len(weights) else ""
@@ -187,9 +187,9 @@ def _graph(data: CodedLabels) -> Section:
         blocks.append(_co_annotation(data, pairs))
     if graph.n_components > 1:
         rows = []
-        for number, component in enumerate(components[:MOST_ROWS].tolist(), start=1):
+        for rank, component in enumerate(components[:MOST_ROWS].tolist(), start=1):
             example = str(data.worker_names[np.flatnonzero(graph.component == component)[0]])
-            rows.append([number, int(sizes[component]), "yes" if graph.determined[component] else "no", example])
+            rows.append([rank, int(sizes[component]), "yes" if graph.determined[component] else "no", example])
         known = Column("determined", meaning="its workers' quality follows from the data")
         columns: list[str | Column] = ["part", "workers", known, "for example"]
         blocks.append(DataTable(columns, rows, "Parts of the crowd, the largest first.", total=len(components)))
@@ -260,10 +260,10 @@ def _assumed(crowd: FittedCrowd) -> Section:
 
 
 def _plan(columns: dict[str, Any]) -> Section:
-    shown = zip(*(columns[name][:MOST_ROWS] for name in ("rank", "task", "worker", "gain", "reason")), strict=True)
+    planned = zip(*(columns[name][:MOST_ROWS] for name in ("rank", "task", "worker", "gain", "reason")), strict=True)
     rows = [
         [int(rank), str(task), "anyone" if worker is None else str(worker), float(gain), str(reason)]
-        for rank, task, worker, gain, reason in shown
+        for rank, task, worker, gain, reason in planned
     ]
     gain_column = Column("gain", ".3f", "expected information of the label, in nats")
     names: list[str | Column] = ["rank", "task", "worker", gain_column, "reason"]

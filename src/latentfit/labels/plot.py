@@ -82,13 +82,13 @@ def plot_workers(model: DawidSkene, *, most: int = MOST_SHOWN, ax: Any = None) -
     """
     check_drawable(model, DawidSkene)
     quality = model._fitted.quality
-    shown = np.argsort(quality.accuracy, kind="stable")[:most]
-    ax = new_axes(6, 1.2 + 0.22 * len(shown)) if ax is None else ax
-    for place, m in enumerate(shown.tolist()):
+    order = np.argsort(quality.accuracy, kind="stable")[:most]
+    ax = new_axes(6, 1.2 + 0.22 * len(order)) if ax is None else ax
+    for place, m in enumerate(order.tolist()):
         colour = UNSURE if str(quality.flag[m]) else STRONG
         ax.plot([quality.low[m], quality.high[m]], [place, place], color=colour, linewidth=1.5)
         ax.plot(quality.accuracy[m], place, "o", color=colour, markersize=5)
-    ax.set_yticks(range(len(shown)), [str(model.worker_names_[m]) for m in shown], fontsize=8)
+    ax.set_yticks(range(len(order)), [str(model.worker_names_[m]) for m in order], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlim(0, 1)
     ax.set_xlabel("accuracy, with its 95 % interval")

@@ -478,13 +478,13 @@ def digits_crowd(random_state: int = 0) -> LabelledCrowd:
     shuffled = rng.permutation(len(digits))
     pool, tasks = shuffled[:TRAINING_POOL], np.sort(shuffled[TRAINING_POOL:])
     columns: dict[str, list[Any]] = {"task": [], "worker": [], "label": []}
-    for number, (kind, classifier) in enumerate(_annotators(), start=1):
+    for worker, (kind, classifier) in enumerate(_annotators(), start=1):
         seen = rng.choice(pool, size=int(rng.integers(20, 71)), replace=False)
         pixels = rng.choice(images.shape[1], size=int(rng.integers(20, 45)), replace=False)
         classifier.fit(images[np.ix_(seen, pixels)], digits[seen])
         asked = np.sort(rng.choice(tasks, size=len(tasks) // 2, replace=False))
         columns["task"] += [f"digit-{index:04d}" for index in asked]
-        columns["worker"] += [f"{kind}-{number}"] * len(asked)
+        columns["worker"] += [f"{kind}-{worker}"] * len(asked)
         columns["label"] += classifier.predict(images[np.ix_(asked, pixels)]).tolist()
     truth = {"task": [f"digit-{index:04d}" for index in tasks], "label": digits[tasks].tolist()}
     return LabelledCrowd(pa.table(columns), pa.table(truth))

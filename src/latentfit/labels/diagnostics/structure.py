@@ -35,7 +35,7 @@ class Tuning:
     # Cells of two-way tables tested for any relation at all.
     table_cells: int = 50_000_000
     # Names spelled out in a sentence.
-    shown: int = 5
+    listed_names: int = 5
     # Four standard deviations: no crowd without a common cause gets there, and sixteen clear tasks do.
     least_support: float = 4.0
     # Pseudo-labels that shrink a worker's label proportions towards the crowd's.
@@ -195,8 +195,8 @@ def spell(name: Any) -> str:
 
 def listed(names: list[str]) -> str:
     """The first few names and how many more there are."""
-    shown = ", ".join(names[: TUNING.shown])
-    return shown if len(names) <= TUNING.shown else f"{shown} and {len(names) - TUNING.shown} more"
+    first, n_more = ", ".join(names[: TUNING.listed_names]), len(names) - TUNING.listed_names
+    return first if n_more <= 0 else f"{first} and {n_more} more"
 
 
 # -----------------------------------------------------------------------------
@@ -369,17 +369,19 @@ def co_annotation(data: CodedLabels, max_workers: int) -> CoAnnotation | None:
     if pairs is None:
         return None
     component = co_label_graph(data).component
-    shown = np.argsort(-data.per_worker, kind="stable")[:max_workers]
-    shown = shown[np.argsort(component[shown], kind="stable")]
+    workers = np.argsort(-data.per_worker, kind="stable")[:max_workers]
+    workers = workers[np.argsort(component[workers], kind="stable")]
     place = np.full(data.n_workers, -1)
-    place[shown] = np.arange(len(shown))
+    place[workers] = np.arange(len(workers))
     left, right, common = pairs.observed
     inside = (place[left] >= 0) & (place[right] >= 0)
-    matrix = np.zeros((len(shown), len(shown)), np.int64)
+    matrix = np.zeros((len(workers), len(workers)), np.int64)
     rows, columns = place[left[inside]], place[right[inside]]
     matrix[rows, columns] = matrix[columns, rows] = common[inside]
-    if data.n_workers <= TUNING.most_workers:  # what leads from one to another may lead over workers not shown
-        reached = reachable(pairs.met())[np.ix_(shown, shown)]
+    if (
+        data.n_workers <= TUNING.most_workers
+    ):  # what leads from one to another may lead over workers that are not among them
+        reached = reachable(pairs.met())[np.ix_(workers, workers)]
     else:
-        reached = component[shown][:, None] == component[shown][None]
-    return CoAnnotation(len(common), shown, matrix, reached)
+        reached = component[workers][:, None] == component[workers][None]
+    return CoAnnotation(len(common), workers, matrix, reached)

@@ -303,10 +303,10 @@ def drop_of_others(judged: Judged) -> tuple[Floats, Floats]:
         right.append(judged_labels.right[several])
         n_tasks += block.n_rows
     cells, shape = (np.concatenate(at), np.concatenate(who)), (n_tasks, size)
-    number = sp.csr_array((np.ones(len(cells[0])), cells), shape)
-    present = number.copy()
+    n_common_labels = sp.csr_array((np.ones(len(cells[0])), cells), shape)
+    present = n_common_labels.copy()
     present.data[:] = 1.0  # a worker who answers twice was there once
-    pairs = (present.T @ number).tocoo()
+    pairs = (present.T @ n_common_labels).tocoo()
     worker, other = pairs.coords
     right_labels = sp.csr_array((np.concatenate(right), cells), shape)
     well = np.asarray((present.T @ right_labels).tocsr()[worker, other]).reshape(-1)
@@ -333,7 +333,7 @@ def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -
     """Report answers of a worker to a task that agree with one another beyond what its confusion matrix explains."""
     usual = np.square(unstack_confusions(mixture)).sum(axis=2)  # (M, K): two answers agree, given the class
     agreed = expected = squares = 0.0
-    number = 0
+    n_repeated = 0
     for block in labels.blocks():
         answer = block.answer_of()
         if answer is None:
@@ -348,11 +348,11 @@ def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -
         meant = np.einsum("nk,nk->n", own_posterior(block, mixture)[task], usual[worker])
         agreed, expected = agreed + float(agreement.sum()), expected + float(meant.sum())
         squares += float(np.square(agreement - meant).sum())
-        number += len(again)
-    if not number:
+        n_repeated += len(again)
+    if not n_repeated:
         return
-    seen, should = agreed / number, expected / number
-    examiner.quantities |= {"repeated_answers": number, "self_agreement": seen, "self_agreement_expected": should}
+    seen, should = agreed / n_repeated, expected / n_repeated
+    examiner.quantities |= {"repeated_answers": n_repeated, "self_agreement": seen, "self_agreement_expected": should}
     if seen - should > TUNING.least_excess and agreed - expected > TUNING.repeats_largest_z * np.sqrt(squares):
         examiner.doubt(
             "caution",

@@ -60,8 +60,8 @@ def rater_weights(A: sp.csr_array) -> Floats:
     support = A.T @ A.sum(axis=1)  # how much each rater sides with the votes
     n_components, component = connected_components(G, directed=False)
     weights = np.ones(A.shape[1])
-    for number in np.flatnonzero(np.bincount(component, minlength=n_components) >= SMALLEST_COMPONENT):
-        raters = np.flatnonzero(component == number)
+    for at in np.flatnonzero(np.bincount(component, minlength=n_components) >= SMALLEST_COMPONENT):
+        raters = np.flatnonzero(component == at)
         weights[raters] = _ratio(R[raters][:, raters], G[raters][:, raters], support[raters])
     return weights
 

@@ -128,7 +128,7 @@ def neutral_confusions(pairs: PairCounts) -> Floats:
 
 
 def prior(R: Floats, left: Indices, right: Indices, A: Floats, determined: NDArray[np.bool_]) -> Floats:
-    """Class weights: least squares of vec R_mj = (A_j ⊙ A_m) λ over pairs with both matrices found, λ ≥ 0."""
+    """Class weights: least squares of vec R_mj = (A_j ⊙ A_m) λ over pairs whose two matrices are determined, λ ≥ 0."""
     known = determined[left] & determined[right]
     n_classes = A.shape[2]
     if not known.any():

@@ -110,8 +110,8 @@ def rotate_from_several(root: Floats, n_inits: int, rng: np.random.Generator) ->
     """The best of the identity and random initial rotations, by the residual of (12a) under (12b)."""
     shape = (root.shape[1], root.shape[1])
     turns = [None] + [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(n_inits - 1)]
-    tried = [rotate_nonnegative(root, turn=turn) for turn in turns]
-    return min(tried, key=lambda rotation: float(np.square(rotation.factor - root @ rotation.turn).sum()))
+    rotations = [rotate_nonnegative(root, turn=turn) for turn in turns]
+    return min(rotations, key=lambda rotation: float(np.square(rotation.factor - root @ rotation.turn).sum()))
 
 
 def mixture_from_factor(factor: Floats, offsets: NDArray[np.int32], votes: Floats) -> Mixture:

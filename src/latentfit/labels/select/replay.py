@@ -146,33 +146,33 @@ def _replay(
         )
     for goal in goals:
         while (missing := goal - int(bought.sum())) > 0:
-            shown = data.subset(bought)
-            mixture, stats = _refit(shown, mixture, n_jobs)
+            bought_labels = data.subset(bought)
+            mixture, stats = _refit(bought_labels, mixture, n_jobs)
             n = min(step_size, missing)
             if policy == "random":
                 picked = rng.choice(np.flatnonzero(~bought), n, replace=False)
             else:
-                picked = _planned(data, shown, bought, mixture, stats, n, n_jobs)
+                picked = _planned(data, bought_labels, bought, mixture, stats, n, n_jobs)
             bought[picked] = True
         mixture, _ = _refit(data.subset(bought), mixture, n_jobs)
         yield int(bought.sum()), posterior_of(MemoryEngine(data.subset(bought), n_jobs), mixture)[0]
 
 
 def _planned(
-    data: Labels, shown: Labels, bought: NDArray[np.bool_], mixture: Mixture, stats: Sums, n: int, n_jobs: int | None
+    data: Labels, labels: Labels, bought: NDArray[np.bool_], mixture: Mixture, stats: Sums, n: int, n_jobs: int | None
 ) -> Ints:
     """Positions of the `n` labels to buy; at random (by position) once no label is informative."""
-    posterior = committee_posterior(shown, mixture, n_jobs=n_jobs)
+    posterior = committee_posterior(labels, mixture, n_jobs=n_jobs)
     offers = Stored(data, bought, shrunk_confusions(stats, data.n_classes)[0])
     picked = choose_pairs(offers, posterior, n).workers
     return np.concatenate([picked, np.flatnonzero(offers.left)[: n - len(picked)]])
 
 
-def _refit(shown: Labels, before: Mixture | None, n_jobs: int | None) -> tuple[Mixture, Sums]:
+def _refit(labels: Labels, before: Mixture | None, n_jobs: int | None) -> tuple[Mixture, Sums]:
     """MAP-EM from the last parameters (the votes at first); class k stands for label k, as in `DawidSkene`."""
-    engine = MemoryEngine(shown, n_jobs)
-    stats = sufficient_statistics(shown, vote_proportions(shown)) if before is None else engine.sums(before)
-    mixture = align_to_labels(fit_from(shown, stats, engine), shown.per_worker)
+    engine = MemoryEngine(labels, n_jobs)
+    stats = sufficient_statistics(labels, vote_proportions(labels)) if before is None else engine.sums(before)
+    mixture = align_to_labels(fit_from(labels, stats, engine), labels.per_worker)
     return mixture, engine.sums(mixture)
 
 
