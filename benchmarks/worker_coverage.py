@@ -4,8 +4,8 @@
 
 A worker's accuracy is the share of its labels that are right, on tasks with a truth; counted are workers with at least
 ten such labels, and those with at least a hundred. On simulated crowds the intervals cover what they promise
-(`python tests/labels/test_diagnostics_intervals.py 2000`); on real ones workers err together, which no interval made
-without truth can know.
+(`python tests/labels/test_diagnostics_workers_intervals.py 2000`); on real ones workers err together, which no
+interval made without truth can know.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def guessers(rng: Rng) -> Labels:
     return crowd(n_tasks, n_workers, n_classes, labels_per_task=each, kind="guessing", random_state=rng).coded()
 
 
-def twin_classes(rng: Rng) -> Labels:
+def reference_classes(rng: Rng) -> Labels:
     """Nobody tells the first two classes apart."""
     n_tasks, n_workers, n_classes = _size(rng)
     n_classes = max(n_classes, 3)
@@ -109,7 +109,7 @@ def copied(rng: Rng) -> Labels:
 
 
 BROKEN: tuple[Callable[[Rng], Labels], ...] = (
-    one_label_a_task, two_workers, two_sides, parts, guessers, twin_classes, rare_class, passers_by, copied,
+    one_label_a_task, two_workers, two_sides, parts, guessers, reference_classes, rare_class, passers_by, copied,
 )  # fmt: skip
 
 

@@ -61,13 +61,13 @@ def test_wide_forms_give_the_same_answer_as_long():
 @pytest.mark.parametrize(
     "names", [{"task": "item", "worker": "annotator"}, {"worker": "Judge", "label": "Answer"}, {"worker": "rater"}]
 )
-def test_aliases(names):
+def test_columns_are_known_by_their_aliases(names):
     renamed = LONG.to_pandas().rename(columns=names)
     assert is_long(renamed)
     assert np.array_equal(fitted(renamed).probabilities_, fitted(LONG).probabilities_)
 
 
-def test_columns_can_be_named():
+def test_columns_of_unusual_names_can_be_named():
     renamed = LONG.to_pandas().rename(columns={"task": "a", "worker": "b", "label": "c"})
     columns = {"task": "a", "worker": "b", "label": "c"}
     assert np.array_equal(fitted(renamed, columns=columns).probabilities_, fitted(LONG).probabilities_)
@@ -178,7 +178,7 @@ def test_mixed_types_are_names_like_in_a_file():
     assert match([1, 2], np.array(["1", "2"], object), "label").tolist() == [0, 1]
 
 
-def test_floats_that_are_whole_are_integers():
+def test_floats_without_a_fraction_are_integers():
     codes, names = encode(np.array([1.0, np.nan, 3.0]), "label")
     assert codes.tolist() == [0, -1, 1]
     assert names.tolist() == [1, 3]

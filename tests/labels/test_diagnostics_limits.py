@@ -126,8 +126,8 @@ def test_crowds_and_classes_without_support_are_reported(monkeypatch):
     data = labels_of([{0: 0, 1: 1, 2: 2}] * 4, 3, classes=3)
     pairs = count_label_pairs(data)
 
-    def examined(overall, support, twin, related=9.0, classes=3, pairs=pairs):
-        found = structure.ClassSupport(np.array(support), np.array(twin), 1.0)
+    def examined(overall, support, confused_with, related=9.0, classes=3, pairs=pairs):
+        found = structure.ClassSupport(np.array(support), np.array(confused_with), 1.0)
         monkeypatch.setattr(structure, "crowd_support", lambda labels: overall)
         monkeypatch.setattr(structure, "class_support", lambda labels, believe: found)
         monkeypatch.setattr(structure, "tables_related", lambda pairs: related)
@@ -171,7 +171,7 @@ def test_relation_of_tables_is_pearsons_statistic_of_all_pairs(monkeypatch):
     assert structure.tables_related(pairs) == 0
 
 
-def test_a_class_without_support_goes_to_its_twin(monkeypatch):
+def test_a_class_without_support_names_the_class_it_is_confused_with(monkeypatch):
     """Support 5 for all, 1 and 2 for two of them: the weakest is taken away first, then the next."""
     data = labels_of([{0: 0, 1: 1, 2: 2}] * 4, 3, classes=3)
     seen = []
@@ -181,10 +181,10 @@ def test_a_class_without_support_goes_to_its_twin(monkeypatch):
         return {0: 5.0, 1: 2.0, 2: 1.0 if left.all() else 9.0}[h]
 
     monkeypatch.setattr(structure, "_support_of_class", support)
-    monkeypatch.setattr(structure, "_twin_of", lambda labels, posterior, h, left: int(np.flatnonzero(left)[0]))
+    monkeypatch.setattr(structure, "_confused_with", lambda labels, posterior, h, left: int(np.flatnonzero(left)[0]))
     found = structure.class_support(data, lambda tasks: np.full((4, 3), 1 / 3))
     assert found.support.tolist() == [5.0, 2.0, 1.0]
-    assert found.twin.tolist() == [-1, 0, 0]
+    assert found.confused_with.tolist() == [-1, 0, 0]
     assert found.fraction == 1
     assert [h for h, _ in seen] == [0, 1, 2, 0, 1, 0]
 
@@ -193,7 +193,7 @@ def test_a_class_with_support_four_stays_and_so_does_the_last_one(monkeypatch):
     data = labels_of([{0: 0, 1: 1}] * 4, 2)
     posterior = lambda tasks: np.full((4, 2), 0.5)  # noqa: E731
     monkeypatch.setattr(structure, "_support_of_class", lambda labels, posterior, h, left: 4.0)
-    assert structure.class_support(data, posterior).twin.tolist() == [-1, -1]
+    assert structure.class_support(data, posterior).confused_with.tolist() == [-1, -1]
     monkeypatch.setattr(structure, "_support_of_class", lambda labels, posterior, h, left: 3.9)
     found = structure.class_support(data, posterior)
     assert (found.support.tolist(), (found.support < 4).tolist()) == ([3.9, 3.9], [True, True])
@@ -201,11 +201,11 @@ def test_a_class_with_support_four_stays_and_so_does_the_last_one(monkeypatch):
 
 def test_the_twin_is_the_class_whose_tasks_get_the_label_half_as_often():
     """On tasks of class 0 workers say 0 four times and 2 so often."""
-    for often, twin in ((2, 0), (1, -1)):
+    for often, confused_with in ((2, 0), (1, -1)):
         tasks = [{0: 0, 1: 0, 2: 0, 3: 0} | {4 + m: 2 for m in range(often)}, {0: 1, 1: 1, 2: 1}]
         data = labels_of(tasks, 6, classes=3)
         posterior = np.array([[0.6, 0.1, 0.3], [0.1, 0.6, 0.3]])
-        assert structure._twin_of(data, posterior, 2, np.array([True, True, False])) == twin
+        assert structure._confused_with(data, posterior, 2, np.array([True, True, False])) == confused_with
 
 
 def test_support_is_a_sum_over_its_root():
@@ -410,7 +410,7 @@ def sizes_examined(tasks, n_workers, classes=2):
     return examiner
 
 
-def test_three_labels_a_task_and_ten_a_worker():
+def test_fewer_than_three_labels_per_task_or_ten_per_worker_are_reported():
     three = [{0: 0, 1: 1, 2: 0}] * 10
     examiner = sizes_examined([*three, {}], 4)
     assert not examiner.failed
@@ -571,7 +571,7 @@ def test_scatter_of_nothing_and_of_too_much(monkeypatch):
     assert scatter.check_scatter(np.zeros((5, 3)), rng) == scatter.Scatter(0, 1.0, 0.0, exact=True)
     assert scatter.check_scatter(np.ones((5, 1)), rng) == scatter.Scatter(0, 1.0, 0.0, exact=True)
     assert scatter.check_scatter(np.eye(3), rng).n_directions == 3 + 64
-    monkeypatch.setattr(scatter, "TUNING", replace(scatter.TUNING, scatter_work=5 * 3 * 3))
+    monkeypatch.setattr(scatter, "SCATTER_WORK", 5 * 3 * 3)
     assert scatter.check_scatter(np.ones((5, 3)), rng) is not None
     assert scatter.check_scatter(np.ones((6, 3)), rng) is None
     assert scatter.rows_for_scatter(3, 1.0) is None
@@ -603,7 +603,7 @@ def test_every_so_many_th_pair_is_decomposed(monkeypatch):
         for m, j in zip(left, right, strict=True)
     ]
     for work, every in ((8 * len(left), 1), (8 * len(left) - 1, 2), (4 * len(left), 2), (4 * len(left) - 1, 3)):
-        monkeypatch.setattr(theorems, "TUNING", replace(theorems.TUNING, spectrum_work=work))
+        monkeypatch.setattr(theorems, "SPECTRUM_WORK", work)
         assert theorems.theorem_1(mixture, pairs)["rho_min"] == pytest.approx(min(values[::every]))
 
 

@@ -56,7 +56,7 @@ def test_zeta_is_the_largest_leverage(world):
     assert np.max((H @ best) ** 2) / np.sum((H @ best) ** 2) == pytest.approx(max(by_row), abs=1e-12)
 
 
-def test_theorem_3(world):
+def test_quantities_of_theorem_3_equal_their_definitions(world):
     data, mixture = world
     H = theorems.stacked_factor(mixture)
     J, K = data.n_workers * data.n_classes, data.n_classes
@@ -84,7 +84,7 @@ def test_theorem_3(world):
         np.testing.assert_allclose(found[name], value, rtol=1e-8, err_msg=name)
 
 
-def test_theorems_1_and_2(world):
+def test_quantities_of_theorems_1_and_2_equal_their_definitions(world):
     data, mixture = world
     pairs = count_label_pairs(data)
     K, M = data.n_classes, data.n_workers
@@ -113,7 +113,7 @@ def test_theorems_1_and_2(world):
     np.testing.assert_allclose(second["sampling_term"], (1 / len(sizes) + 1 / L) * noise, **EXACT)
 
 
-def test_lemma_8():
+def test_lemma_8_gives_the_interval_of_alpha():
     found = theorems.admissible_alpha(sigma=2.0, smallest_positive=0.5, noise=0.05, start=0.0025)
     assert found == {"alpha_low": pytest.approx(0.15), "alpha_high": pytest.approx(0.35)}
     empty = theorems.admissible_alpha(sigma=2.0, smallest_positive=0.5, noise=0.3)
@@ -137,7 +137,7 @@ def test_specialists_are_scattered(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 6])
-def test_a_narrow_cone_is_not(n_classes):
+def test_a_narrow_cone_is_not_scattered(n_classes):
     rng = np.random.default_rng(1)
     narrow = 1 + 0.1 * rng.random((50, n_classes))
     found = scatter.check_scatter(narrow, rng)
@@ -208,7 +208,7 @@ def residual_products(data, residual) -> np.ndarray:
     return x
 
 
-def test_crowd_support(world):
+def test_crowd_support_equals_the_loops(world):
     data, _ = world
     K = data.n_classes
     overall = np.bincount(data.given, minlength=K) / data.n_labels
@@ -222,7 +222,7 @@ def test_crowd_support(world):
     np.testing.assert_allclose(agreement.crowd_support(data), x.sum() / np.sqrt((x**2).sum()), rtol=1e-9)
 
 
-def test_class_support(world):
+def test_class_support_equals_the_loops(world):
     data, mixture = world
     K, own = data.n_classes, workers.own_posterior(data, mixture)
     task_of = data.task_of()
@@ -240,7 +240,7 @@ def test_class_support(world):
         np.testing.assert_allclose(found, x.sum() / np.sqrt((x**2).sum()), rtol=1e-9)
 
 
-def test_agreements_of_pairs(world):
+def test_agreements_of_pairs_equal_the_loops(world):
     data, mixture = world
     pairs, K = count_label_pairs(data), data.n_classes
     same, expected = dependence.agreements(pairs), dependence.expected_agreement(pairs, mixture)
@@ -257,7 +257,7 @@ def test_agreements_of_pairs(world):
         np.testing.assert_allclose(expected[at], by_hand, **EXACT)
 
 
-def test_middle_count():
+def test_the_middle_count_weighs_workers_by_their_labels():
     assert diagnostics.middle_count(np.array([1, 1, 1, 1, 100])) == 100
     assert diagnostics.middle_count(np.array([2, 2, 2, 2])) == 2
     assert diagnostics.middle_count(np.zeros(3, np.int64)) == 0

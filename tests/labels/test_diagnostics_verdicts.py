@@ -65,7 +65,7 @@ def test_sound_crowds_are_trusted():
         ("two_sides", "not identifiable", "no odd cycle"),
         ("parts", "caution", "parts that share no task"),
         ("guessers", "not identifiable", "agree no more than their habits"),
-        ("twin_classes", "caution", "show that some classes differ ("),
+        ("reference_classes", "caution", "show that some classes differ ("),
         ("passers_by", None, "workers who gave 2 or fewer"),
         ("copied", "caution", "say the same as another one"),
     ],
@@ -132,7 +132,7 @@ def test_an_unfinished_fit_is_reported():
     assert "EM stopped" in " ".join(report.reasons)
 
 
-def test_quantities_are_all_there():
+def test_all_quantities_are_reported():
     found = report_of(crowd(300, 20, 3, labels_per_task=6, random_state=0).coded()).quantities
     assert found["missing_blocks"] > found["missing_blocks_imputed"]
     for name in ("theorem_1_constant_1", "theorem_2_constant_1", "theorem_3_constant_1", "lemma_8", "H"):

@@ -122,7 +122,7 @@ def test_results_do_not_depend_on_threads():
     assert np.array_equal(one.confusion_, two.confusion_)
 
 
-def test_converged_means_converged():
+def test_converged_is_true_only_where_em_converged():
     labels = from_long(*crowd(2))
     with pytest.warns(Warning, match="EM stopped at max_iter=1"):
         model = DawidSkene(max_iter=1, tol=1e-12).fit(labels)

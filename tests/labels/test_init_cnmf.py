@@ -1,4 +1,4 @@
-"""Coupled NMF against a twin of loops: one sweep, the objective at every half-step, exact moments."""
+"""Coupled NMF against a reference of loops: one sweep, the objective at every half-step, exact moments."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from latentfit.labels.moments import count_label_pairs
 from tests.labels.exact_models import confusions, draw_labels, exact_pairs
 
 
-def twin_cell(A, weights, m, j, k, l):
+def reference_cell(A, weights, m, j, k, l):
     return sum(weights[f] * A[m][k][f] * A[j][l][f] for f in range(len(weights)))
 
 
-def twin_divergence(R, left, right, A, weights):
+def reference_divergence(R, left, right, A, weights):
     total = 0.0
     for p in range(len(R)):
         for k in range(len(weights)):
             for l in range(len(weights)):
                 if R[p][k][l] > 0:
-                    cell = twin_cell(A, weights, left[p], right[p], k, l)
+                    cell = reference_cell(A, weights, left[p], right[p], k, l)
                     total += R[p][k][l] * math.log(R[p][k][l] / cell)
     return total
 
 
-def twin_sweep(R, left, right, A, weights):
+def reference_sweep(R, left, right, A, weights):
     """The posterior of the class in every cell of every pair, then shares: the bound's minimiser."""
     n_workers, n_classes = len(A), len(weights)
     share = np.zeros((n_workers, n_classes, n_classes))
@@ -37,7 +37,7 @@ def twin_sweep(R, left, right, A, weights):
         for k in range(n_classes):
             for l in range(n_classes):
                 for f in range(n_classes):
-                    belongs = weights[f] * A[m][k][f] * A[j][l][f] / twin_cell(A, weights, m, j, k, l)
+                    belongs = weights[f] * A[m][k][f] * A[j][l][f] / reference_cell(A, weights, m, j, k, l)
                     share[m, k, f] += R[p][k][l] * belongs
                     share[j, l, f] += R[p][k][l] * belongs
     A = share / share.sum(axis=1, keepdims=True)
@@ -46,7 +46,7 @@ def twin_sweep(R, left, right, A, weights):
         for k in range(n_classes):
             for l in range(n_classes):
                 for f in range(n_classes):
-                    belongs = weights[f] * A[m][k][f] * A[j][l][f] / twin_cell(A, weights, m, j, k, l)
+                    belongs = weights[f] * A[m][k][f] * A[j][l][f] / reference_cell(A, weights, m, j, k, l)
                     total[f] += R[p][k][l] * belongs
     return A, total / total.sum()
 
@@ -60,14 +60,14 @@ def sampled(seed, n_classes=3, observed=0.6):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_one_sweep_equals_the_twin(seed):
+def test_a_cnmf_sweep_equals_the_literal_reference(seed):
     _, R, left, right, A, weights = sampled(seed)
-    expected_A, expected_weights = twin_sweep(R, left, right, A, weights)
+    expected_A, expected_weights = reference_sweep(R, left, right, A, weights)
     moved = update_confusions(R, left, right, A, weights)
     np.testing.assert_allclose(moved, expected_A, atol=1e-10)
     np.testing.assert_allclose(update_weights(R, left, right, moved, weights), expected_weights, atol=1e-10)
     assert divergence(R, left, right, A, weights) == pytest.approx(
-        twin_divergence(R, left, right, A, weights), rel=1e-10
+        reference_divergence(R, left, right, A, weights), rel=1e-10
     )
 
 
@@ -117,7 +117,7 @@ def test_fit_improves_on_its_initialisation_and_allows_missing_values():
     assert np.isfinite(fitted.table).all()
 
 
-def test_nothing_in_common_is_no_crash():
+def test_cnmf_answers_when_workers_share_no_task():
     rng = np.random.default_rng(8)
     labels, _ = draw_labels(rng, confusions(rng, 3, 2), np.array([0.5, 0.5]), 30)
     alone = labels.subset(labels.workers == labels.task_of() % 3)

@@ -85,7 +85,7 @@ def brute_choice(S: dict, sound: dict, n_workers: int, m: int, n: int) -> tuple[
     return choice
 
 
-def twin(pairs: PairCounts, project: bool) -> tuple[np.ndarray, np.ndarray]:
+def reference(pairs: PairCounts, project: bool) -> tuple[np.ndarray, np.ndarray]:
     S, R = observed_blocks(pairs)
     M, K = pairs.n_columns, int(pairs.column_offsets[1])
     values = {key: np.linalg.svd(block, compute_uv=False) for key, block in R.items()}
@@ -118,9 +118,11 @@ def twin(pairs: PairCounts, project: bool) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("project", [True, False])
 @pytest.mark.parametrize(("seed", "n_classes", "share"), [(0, 2, 0.3), (1, 3, 0.4), (2, 2, 0.1), (3, 4, 0.2)])
-def test_equals_brute_force_over_all_pairs(seed: int, n_classes: int, share: float, project: bool) -> None:
+def test_designated_imputation_equals_brute_force_over_all_pairs(
+    seed: int, n_classes: int, share: float, project: bool
+) -> None:
     pairs = crowd(seed, 60, 11, n_classes, share)
-    X, known = twin(pairs, project)
+    X, known = reference(pairs, project)
     ours = impute_designated(pairs, project=project)
     np.testing.assert_array_equal(ours.known, known)
     np.testing.assert_allclose(ours.X, X, atol=1e-10)
@@ -150,7 +152,7 @@ def test_reachable_equals_brute_force(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_choice_equals_brute_force(seed: int) -> None:
+def test_the_choice_of_designated_workers_equals_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
     M = 8
     S = np.triu(rng.integers(0, 6, (M, M)) * (rng.random((M, M)) < 0.5), 1)
@@ -216,7 +218,7 @@ def test_error_falls_with_the_square_root_of_the_sample() -> None:
     assert errors[1] < 0.2 * errors[0]
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_designated_refuses_what_does_not_fit_in_memory() -> None:
     pairs = crowd(0, 60, 11, 2, 0.3)
     with pytest.raises(DataError, match=r"of 11 workers with 2 classes take .* GB, 1e-06 GB are allowed"):
         impute_designated(pairs, memory=1_000)
@@ -225,7 +227,7 @@ def test_what_does_not_fit_is_refused() -> None:
     impute_designated(pairs, memory=1_000_000)
 
 
-def test_poor_data_does_not_crash() -> None:
+def test_designated_answers_on_sparse_and_empty_labels() -> None:
     nan = np.nan
     strangers = coded(np.array([[0, nan, nan], [nan, 1, nan]]), 3)
     imputed = impute_designated(count_label_pairs(strangers))

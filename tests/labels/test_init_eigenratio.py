@@ -1,4 +1,4 @@
-"""EigenRatio against a literal twin: agreement matrices pair by pair, dense eigenvectors."""
+"""EigenRatio against a literal reference: agreement matrices pair by pair, dense eigenvectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from latentfit.labels.init.ghosh import threshold_ratings
 from tests.labels.label_matrices import coded, ratings
 
 
-def twin(given: np.ndarray) -> np.ndarray:
+def reference(given: np.ndarray) -> np.ndarray:
     """Weights of the workers of one connected crowd."""
     n_tasks, n_workers = given.shape
     R, G = np.zeros((n_workers, n_workers)), np.zeros((n_workers, n_workers))
@@ -37,9 +37,9 @@ def weights_of(given: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_equals_the_literal_ratio(seed: int) -> None:
+def test_eigenratio_equals_the_literal_ratio(seed: int) -> None:
     given, _ = ratings(seed)
-    ours, theirs = weights_of(given), twin(given)
+    ours, theirs = weights_of(given), reference(given)
     np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=1e-10)
     np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
@@ -49,8 +49,8 @@ def test_components_that_share_no_task_are_solved_separately() -> None:
     right, _ = ratings(2, n_tasks=30, n_workers=5)
     both = np.full((71, 16), np.nan)
     both[:40, :9], both[40:70, 9:14], both[70, 14:] = left, right, [1, 0]
-    np.testing.assert_allclose(weights_of(both)[:9], twin(left), atol=1e-10)
-    np.testing.assert_allclose(weights_of(both)[9:14], twin(right), atol=1e-10)
+    np.testing.assert_allclose(weights_of(both)[:9], reference(left), atol=1e-10)
+    np.testing.assert_allclose(weights_of(both)[9:14], reference(right), atol=1e-10)
     np.testing.assert_array_equal(weights_of(both)[14:], [1, 1])
     np.testing.assert_array_equal(factor_eigenratio(from_wide(both))[70], [0.5, 0.5])
 
@@ -62,17 +62,17 @@ def test_exact_agreements_give_exact_reliabilities() -> None:
     np.testing.assert_allclose(ratio / ratio[0], w / w[0], atol=1e-10)
 
 
-def test_a_good_crowd_is_recovered() -> None:
+def test_eigenratio_recovers_a_good_crowd() -> None:
     given, truth = ratings(2, 400, 25)
     assert (factor_eigenratio(from_wide(given)).argmax(axis=1) != truth).mean() < 0.05
 
 
-def test_more_than_two_classes_are_refused() -> None:
+def test_eigenratio_refuses_more_than_two_classes() -> None:
     with pytest.raises(DataError, match="EigenRatio is defined for two classes, these labels have 3"):
         factor_eigenratio(from_wide(np.array([[0, 1], [2, 1]])))
 
 
-def test_poor_data_does_not_crash() -> None:
+def test_eigenratio_answers_on_sparse_and_empty_labels() -> None:
     np.testing.assert_array_equal(factor_eigenratio(from_wide(np.zeros((3, 2)))), np.ones((3, 1)))
     empty = coded(np.full((2, 2), np.nan), 2)
     np.testing.assert_array_equal(factor_eigenratio(empty), np.full((2, 2), 0.5))

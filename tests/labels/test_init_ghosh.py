@@ -12,7 +12,7 @@ from latentfit.labels.init.ghosh import factor_ghosh
 from tests.labels.label_matrices import coded, ratings
 
 
-def twin(given: np.ndarray) -> np.ndarray:
+def reference(given: np.ndarray) -> np.ndarray:
     n_tasks, n_workers = given.shape
     U = np.zeros(given.shape)
     for i in range(n_tasks):
@@ -32,11 +32,11 @@ def twin(given: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_equals_the_dense_singular_vector(seed: int) -> None:
+def test_ghosh_equals_the_dense_singular_vector(seed: int) -> None:
     given, _ = ratings(seed)
     given[3] = np.nan
     posterior = factor_ghosh(from_wide(given))
-    np.testing.assert_allclose(posterior, twin(given), atol=1e-10)
+    np.testing.assert_allclose(posterior, reference(given), atol=1e-10)
     np.testing.assert_array_equal(posterior[3], [0.5, 0.5])
 
 
@@ -47,17 +47,17 @@ def test_lanczos_and_dense_spectra_agree(monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_allclose(factor_ghosh(labels), dense, atol=1e-10)
 
 
-def test_a_good_crowd_is_recovered() -> None:
+def test_ghosh_recovers_a_good_crowd() -> None:
     given, truth = ratings(2, 400, 25)
     assert (factor_ghosh(from_wide(given)).argmax(axis=1) != truth).mean() < 0.05
 
 
-def test_more_than_two_classes_are_refused() -> None:
+def test_ghosh_refuses_more_than_two_classes() -> None:
     with pytest.raises(DataError, match="GhoshSVD is defined for two classes, these labels have 3"):
         factor_ghosh(from_wide(np.array([[0, 1], [2, 1]])))
 
 
-def test_poor_data_does_not_crash() -> None:
+def test_ghosh_answers_on_sparse_and_empty_labels() -> None:
     np.testing.assert_array_equal(factor_ghosh(from_wide(np.zeros((3, 2)))), np.ones((3, 1)))
     empty = coded(np.full((2, 2), np.nan), 2)
     np.testing.assert_array_equal(factor_ghosh(empty), np.full((2, 2), 0.5))

@@ -23,7 +23,7 @@ def crowd(
     return coded(given, n_classes), truth
 
 
-def singular_twin(A: np.ndarray) -> np.ndarray:
+def singular_reference(A: np.ndarray) -> np.ndarray:
     B = np.array(A, float)
     for j in range(A.shape[1]):
         B[:, j] -= sum(A[:, j]) / A.shape[0]
@@ -44,7 +44,7 @@ def test_singular_vector_is_the_papers(seed: int) -> None:
     labels, _ = crowd(np.random.default_rng(seed), 30, 8, 3, 0.7)
     for level in range(2):
         score, _ = by_singular_vector(threshold_ratings(labels, level))
-        np.testing.assert_allclose(score, singular_twin(dense(labels, level)), atol=1e-10)
+        np.testing.assert_allclose(score, singular_reference(dense(labels, level)), atol=1e-10)
 
 
 def test_the_first_threshold_not_passed_is_the_answer() -> None:
@@ -58,7 +58,7 @@ def test_the_first_threshold_not_passed_is_the_answer() -> None:
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_good_crowd_is_recovered(n_classes: int) -> None:
+def test_kos_recovers_a_good_crowd(n_classes: int) -> None:
     rng = np.random.default_rng(3)
     labels, truth = crowd(rng, 300, 30, n_classes, 0.5)
     posterior = factor_kos(labels)
@@ -66,7 +66,7 @@ def test_a_good_crowd_is_recovered(n_classes: int) -> None:
     assert (posterior.argmax(axis=1) != truth).mean() < 0.05
 
 
-def test_poor_data_does_not_crash() -> None:
+def test_kos_answers_on_sparse_and_empty_labels() -> None:
     nan = np.nan
     for given in ([[0, nan], [nan, nan], [nan, 2]], [[nan, nan]], [[0, 0], [0, 0]]):
         labels = coded(np.array(given, float), 3)

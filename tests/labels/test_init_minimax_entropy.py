@@ -1,4 +1,4 @@
-"""Minimax conditional entropy against a literal twin: objective, gradients and steps label by label."""
+"""Minimax conditional entropy against a literal reference: objective, gradients and steps label by label."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def crowd(seed: int, n_tasks: int, n_workers: int, n_classes: int, share: float 
     return coded(given, n_classes), truth
 
 
-class Twin:
+class LiteralReference:
     """The model of the paper over a list of (task, worker, label)."""
 
     def __init__(self, labels: Labels, gamma: float) -> None:
@@ -104,28 +104,28 @@ def test_gradients_and_labels_are_the_papers(seed: int) -> None:
     sigma, tau = rng.normal(size=(labels.n_workers, K, K)), rng.normal(size=(labels.n_rows, K, K))
     Q = rng.dirichlet(np.ones(K), labels.n_rows)
     workers, tasks = sides(labels, 0.3)
-    twin, q = Twin(labels, 0.3), Q[tasks.at]
-    by_sigma, by_tau = twin.gradients(sigma, tau, Q)
+    reference, q = LiteralReference(labels, 0.3), Q[tasks.at]
+    by_sigma, by_tau = reference.gradients(sigma, tau, Q)
     seen = _seen(workers, q, labels.given)
     np.testing.assert_allclose(gradient(sigma, workers, _odds(tau)[tasks.at], q, seen), by_sigma, atol=1e-10)
     seen = _seen(tasks, q, labels.given)
     np.testing.assert_allclose(gradient(tau, tasks, _odds(sigma)[workers.at], q, seen), by_tau, atol=1e-10)
     new = update_labels(labels, workers, tasks, sigma, tau)
-    np.testing.assert_allclose(new, twin.labels(sigma, tau), atol=1e-10)
+    np.testing.assert_allclose(new, reference.labels(sigma, tau), atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whole_run_equals_the_twin(seed: int) -> None:
+def test_a_run_of_minimax_entropy_equals_the_literal_reference(seed: int) -> None:
     labels, _ = crowd(seed, 7, 4, 2 + seed)
     ours = factor_minimax_entropy(labels, max_iter=3, tol=0, n_steps=2)
-    np.testing.assert_allclose(ours, Twin(labels, 0.25).run(3, 2), atol=1e-10)
+    np.testing.assert_allclose(ours, LiteralReference(labels, 0.25).run(3, 2), atol=1e-10)
 
 
 def test_every_step_raises_the_objective() -> None:
     labels, _ = crowd(5, 60, 12, 3)
     workers, tasks = sides(labels, 0.25)
     sigma, tau, Q = np.zeros((12, 3, 3)), np.zeros((60, 3, 3)), vote_proportions(labels)
-    reference = Twin(labels, 0.25)
+    reference = LiteralReference(labels, 0.25)
     path = [reference.objective(sigma, tau, Q)]
     for _ in range(15):
         sigma = ascend(sigma, workers, _odds(tau)[tasks.at], Q[tasks.at], labels.given, 1)
@@ -137,14 +137,14 @@ def test_every_step_raises_the_objective() -> None:
     assert np.diff(path).min() > -1e-9 * abs(path[0])
 
 
-def test_a_good_crowd_is_recovered() -> None:
+def test_minimax_entropy_recovers_a_good_crowd() -> None:
     labels, truth = crowd(3, 300, 25, 3)
     posterior = factor_minimax_entropy(labels)
     np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-12)
     assert (posterior.argmax(axis=1) != truth).mean() < 0.05
 
 
-def test_poor_data_does_not_crash() -> None:
+def test_minimax_entropy_answers_on_sparse_and_empty_labels() -> None:
     nan = np.nan
     for given in ([[0, nan], [nan, nan], [nan, 2]], [[nan, nan]], [[0, 0], [0, 0]]):
         labels = coded(np.array(given, float), 3)

@@ -1,4 +1,4 @@
-"""MultiSPA against a twin of loops, and on exact moments."""
+"""MultiSPA against a reference of loops, and on exact moments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from latentfit.labels.moments import count_label_pairs
 from tests.labels.exact_models import confusions, draw_labels, exact_pairs
 
 
-def twin_projection(Z, n_classes):
+def reference_projection(Z, n_classes):
     """Algorithm 1 on one annotator: Z has one column per (j, label of j)."""
     scaled = [[z / sum(column) for z in column] for column in Z.T.tolist() if sum(column) > 0]
     rest = [list(column) for column in scaled]
@@ -37,7 +37,7 @@ def twin_projection(Z, n_classes):
     return np.array(picked).T
 
 
-def twin_order(A):
+def reference_order(A):
     """The permutation of columns with the largest trace, by trying all."""
     classes = range(A.shape[1])
     best = max(itertools.permutations(classes), key=lambda order: sum(A[k, order[k]] for k in classes))
@@ -45,7 +45,7 @@ def twin_order(A):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_projection_equals_the_twin(n_classes):
+def test_the_projection_of_multispa_equals_the_literal_reference(n_classes):
     rng = np.random.default_rng(n_classes)
     A, weights = confusions(rng, 7, n_classes), rng.dirichlet(np.full(n_classes, 5.0))
     pairs = count_label_pairs(draw_labels(rng, A, weights, 600, observed=0.7)[0])
@@ -59,9 +59,9 @@ def test_projection_equals_the_twin(n_classes):
             for p in range(len(R)):
                 if {left[p], right[p]} == {m, j} and m != j and np.linalg.matrix_rank(R[p]) == n_classes:
                     blocks.append(R[p] if left[p] == m else R[p].T)
-        expected = twin_projection(np.hstack(blocks), n_classes)
+        expected = reference_projection(np.hstack(blocks), n_classes)
         np.testing.assert_allclose(vertices[m], expected, atol=1e-10)
-        np.testing.assert_allclose(in_label_order(vertices[[m]])[0], twin_order(expected), atol=1e-10)
+        np.testing.assert_allclose(in_label_order(vertices[[m]])[0], reference_order(expected), atol=1e-10)
 
 
 def test_exact_moments_with_a_specialist_give_exact_parameters():
@@ -106,7 +106,7 @@ def test_small_blocks_fall_back_on_all_pairs():
     assert np.einsum("mkk->mk", tables).mean() > 0.5
 
 
-def test_nothing_in_common_is_no_crash():
+def test_multispa_answers_when_workers_share_no_task():
     rng = np.random.default_rng(3)
     labels, _ = draw_labels(rng, confusions(rng, 3, 2), np.array([0.5, 0.5]), 30)
     alone = labels.subset(labels.workers == labels.task_of() % 3)
@@ -114,7 +114,7 @@ def test_nothing_in_common_is_no_crash():
     np.testing.assert_allclose(fitted.weights, 0.5)
 
 
-def test_classes_must_be_labels():
+def test_multispa_needs_as_many_classes_as_labels():
     rng = np.random.default_rng(4)
     pairs = exact_pairs(confusions(rng, 3, 3), np.full(3, 1 / 3))
     with pytest.raises(DataError, match="n_classes must equal the number of labels, 3, got 4"):

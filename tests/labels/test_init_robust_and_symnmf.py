@@ -58,7 +58,7 @@ def some_labels(seed=0):
 
 
 @pytest.mark.parametrize("pair_weight", ["robust-size", "robust", "uniform"])
-def test_objective_and_weights_equal_the_loops(pair_weight):
+def test_robust_objective_and_weights_equal_the_loops(pair_weight):
     pairs = count_label_pairs(some_labels())
     data = Observed.of(pairs)
     blocks = np.random.default_rng(1).random((7, 3, 3)) / 3
@@ -95,7 +95,7 @@ def test_constrained_step_equals_projected_gradient(radius):
 
 
 @pytest.mark.parametrize("pair_weight", ["robust-size", "robust", "uniform"])
-def test_every_sweep_descends(pair_weight):
+def test_every_robust_sweep_lowers_the_objective(pair_weight):
     labels = some_labels(4)
     start = np.random.default_rng(0).random((21, 3)) / 3
     _, path = fit_robust_root(count_label_pairs(labels), start, pair_weight=pair_weight)

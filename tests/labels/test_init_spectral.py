@@ -1,4 +1,4 @@
-"""The spectral method against a twin of loops (moments), and on exact third moments."""
+"""The spectral method against a reference of loops (moments), and on exact third moments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latentfit.labels.init.spectral import (
 from tests.labels.exact_models import confusions, draw_labels, exact_labels, tenths
 
 
-def twin_group_labels(labels, group, n_classes):
+def reference_group_labels(labels, group, n_classes):
     """Z_gj = 1/|G_g| Σ_{i ∈ G_g} z_ij."""
     Z = np.zeros((3, labels.n_rows, n_classes))
     for j in range(labels.n_rows):
@@ -28,7 +28,7 @@ def twin_group_labels(labels, group, n_classes):
     return Z
 
 
-def twin_moments(Za, Zb, Zc):
+def reference_moments(Za, Zb, Zc):
     """M₂ and the full M₃ of Algorithm 1, step 2, by loops over tasks."""
     n, size = Za.shape
 
@@ -54,14 +54,14 @@ def twin_moments(Za, Zb, Zc):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_moments_equal_the_twin(n_classes):
+def test_spectral_moments_equal_the_literal_reference(n_classes):
     rng = np.random.default_rng(n_classes)
     A, weights = confusions(rng, 9, n_classes), rng.dirichlet(np.full(n_classes, 5.0))
     labels, _ = draw_labels(rng, A, weights, 300, observed=0.7)
     group = np.arange(9) % 3
     Z = group_labels(labels, group)
-    np.testing.assert_allclose(Z, twin_group_labels(labels, group, n_classes), atol=1e-10)
-    M2, M3 = twin_moments(*Z)
+    np.testing.assert_allclose(Z, reference_group_labels(labels, group, n_classes), atol=1e-10)
+    M2, M3 = reference_moments(*Z)
     np.testing.assert_allclose(second_moment(*Z)[0], (M2 + M2.T) / 2, atol=1e-10)
     T, Q = whitened_moments(*Z)
     np.testing.assert_allclose(Q.T @ (M2 + M2.T) / 2 @ Q, np.eye(n_classes), atol=1e-8)
@@ -104,7 +104,7 @@ def test_error_falls_with_the_number_of_tasks():
     assert errors[1] < errors[0] / 4
 
 
-def test_same_seed_same_answer():
+def test_spectral_gives_the_same_answer_for_the_same_seed():
     rng = np.random.default_rng(3)
     labels, _ = draw_labels(rng, confusions(rng, 6, 3), np.full(3, 1 / 3), 200, observed=0.6)
     first, second = (factor_spectral(labels, 3, rng=np.random.default_rng(9)) for _ in range(2))
@@ -112,7 +112,7 @@ def test_same_seed_same_answer():
 
 
 @pytest.mark.parametrize("observed", [0.02, 0.2])
-def test_thin_or_constant_data_is_no_crash(observed):
+def test_spectral_answers_on_few_or_constant_labels(observed):
     rng = np.random.default_rng(4)
     labels, _ = draw_labels(rng, confusions(rng, 5, 4), np.array([0.9, 0.1 - 2e-3, 1e-3, 1e-3]), 40, observed)
     labels.given[labels.workers == 0] = 3
@@ -128,7 +128,7 @@ def test_whitening_an_indefinite_moment_is_finite():
     assert np.isfinite(whiten(np.zeros((2, 2)))).all()
 
 
-def test_messages():
+def test_spectral_refuses_what_it_cannot_fit_with_a_clear_message():
     rng = np.random.default_rng(5)
     labels, _ = draw_labels(rng, confusions(rng, 2, 2), np.array([0.5, 0.5]), 20)
     with pytest.raises(NotIdentifiableError, match="2 workers cannot be split in three groups"):

@@ -1,4 +1,4 @@
-"""The coupled moment fit against a twin of loops: moments, objective, ADMM steps, exact moments."""
+"""The coupled moment fit against a reference of loops: moments, objective, ADMM steps, exact moments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from latentfit.labels.init.tensor import (
 from tests.labels.exact_models import confusions, draw_labels, exact_labels, tenths
 
 
-def twin_objective(moments, A, weights):
+def reference_objective(moments, A, weights):
     """Half the sum of squared misfits, cell by cell."""
     total, classes = 0.0, range(len(weights))
     for m in range(len(A)):
@@ -44,7 +44,7 @@ def twin_objective(moments, A, weights):
     return total / 2
 
 
-def twin_triples(labels, n_classes):
+def reference_triples(labels, n_classes):
     """All triples by loops over tasks: {(m, j, l): counts}."""
     counts = {}
     for task in range(labels.n_rows):
@@ -58,7 +58,7 @@ def twin_triples(labels, n_classes):
     return counts
 
 
-def twin_projection(values):
+def reference_projection(values):
     """The simplex point max(v − s, 0) with the shift s found by bisection."""
     low, high = min(values) - 1, max(values)
     for _ in range(200):
@@ -70,13 +70,13 @@ def twin_projection(values):
     return [max(v - low, 0) for v in values]
 
 
-def twin_admm(G, B, X, dual):
+def reference_admm(G, B, X, dual):
     """The inner loop of one subproblem, columns of Γ in the rows of X."""
     rho = sum(G[f, f] for f in range(len(G))) / len(G)
     start, point = X.copy(), X.copy()
     for _ in range(ADMM_STEPS):
         free = np.linalg.solve(G + rho * np.eye(len(G)), B + rho * (point + dual))
-        point = np.array([twin_projection((free - dual)[f].tolist()) for f in range(len(G))])
+        point = np.array([reference_projection((free - dual)[f].tolist()) for f in range(len(G))])
         dual = dual + point - free
 
     def cost(Y):
@@ -92,18 +92,18 @@ def sampled(seed, n_classes=3, observed=0.7):
     return labels, annotator_moments(labels, rng), confusions(rng, 6, n_classes, 0.3), weights, rng
 
 
-def test_triples_equal_the_twin():
+def test_counted_triples_equal_the_literal_reference():
     labels, moments, *_ = sampled(0)
-    expected = twin_triples(labels, 3)
+    expected = reference_triples(labels, 3)
     assert [tuple(who) for who in moments.triples.tolist()] == sorted(expected)
     for who, Psi in zip(moments.triples.tolist(), moments.Psi, strict=True):
         counts = expected[tuple(who)]
         np.testing.assert_allclose(Psi, counts / counts.sum(), atol=1e-12)
 
 
-def test_objective_and_quadratics_equal_the_twin():
+def test_objective_and_quadratics_equal_the_literal_reference():
     _, moments, A, weights, rng = sampled(1)
-    value = twin_objective(moments, A, weights)
+    value = reference_objective(moments, A, weights)
     assert objective(moments, A, weights) == pytest.approx(value, rel=1e-10)
     inner = A.transpose(0, 2, 1) @ A
     for m, side in enumerate(moments.sides()):
@@ -111,28 +111,28 @@ def test_objective_and_quadratics_equal_the_twin():
         moved = A.copy()
         moved[m] = rng.random((3, 3))
         gain = quadratic(G, B, moved[m].T) - quadratic(G, B, A[m].T)
-        assert gain == pytest.approx(twin_objective(moments, moved, weights) - value, rel=1e-10)
+        assert gain == pytest.approx(reference_objective(moments, moved, weights) - value, rel=1e-10)
     H, h = weight_quadratic(moments, A)
     other = rng.random(3)
     gain = quadratic(H, h, other) - quadratic(H, h, weights)
-    assert gain == pytest.approx(twin_objective(moments, A, other) - value, rel=1e-10)
+    assert gain == pytest.approx(reference_objective(moments, A, other) - value, rel=1e-10)
 
 
-def test_admm_steps_equal_the_twin():
+def test_admm_steps_equal_the_literal_reference():
     _, moments, A, weights, _ = sampled(2)
     inner = A.transpose(0, 2, 1) @ A
     for m, side in enumerate(moments.sides()):
         G, B = confusion_quadratic(moments.mean[m], side, A, inner, weights)
         dual = np.full((3, 3), 0.01 * m)
-        expected = twin_admm(G, B, A[m].T, dual)
+        expected = reference_admm(G, B, A[m].T, dual)
         for got, want in zip(simplex_step(G, B, A[m].T, dual), expected, strict=True):
             np.testing.assert_allclose(got, want, atol=1e-10)
 
 
-def test_projection_equals_the_twin():
+def test_the_projection_of_tensor_equals_the_literal_reference():
     rng = np.random.default_rng(3)
     X = rng.normal(scale=2, size=(20, 4))
-    np.testing.assert_allclose(project_to_simplex(X), [twin_projection(x) for x in X.tolist()], atol=1e-10)
+    np.testing.assert_allclose(project_to_simplex(X), [reference_projection(x) for x in X.tolist()], atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -141,7 +141,7 @@ def test_objective_never_rises_and_factors_stay_on_the_simplex(seed):
     start = random_init(6, 2 + seed % 3, rng)
     A, weights, path = fit(moments, *start, max_iter=30, tol=0.0)
     assert (np.diff(path) <= 1e-12 * path[0]).all()
-    assert path[-1] == pytest.approx(twin_objective(moments, A, weights), rel=1e-10)
+    assert path[-1] == pytest.approx(reference_objective(moments, A, weights), rel=1e-10)
     assert min(A.min(), weights.min()) >= 0
     np.testing.assert_allclose(A.sum(axis=1), 1, atol=1e-12)
     assert weights.sum() == pytest.approx(1)
@@ -163,7 +163,7 @@ def test_exact_moments_give_the_parameters(weights, rounds):
 
 def test_caps_keep_the_triples_with_most_co_labels(monkeypatch):
     labels, *_ = sampled(5)
-    shared = {who: counts.sum() for who, counts in twin_triples(labels, 3).items()}
+    shared = {who: counts.sum() for who, counts in reference_triples(labels, 3).items()}
     monkeypatch.setattr(tensor, "MAX_TRIPLE_CELLS", 5 * 27)
     few = annotator_moments(labels, np.random.default_rng(0))
     kept = [shared[tuple(who)] for who in few.triples.tolist()]
@@ -180,7 +180,7 @@ def test_very_long_tasks_lend_a_part_of_their_labels(monkeypatch):
 
 
 @pytest.mark.parametrize("observed", [0.0, 0.05, 0.3])
-def test_thin_data_is_no_crash(observed):
+def test_tensor_answers_on_few_labels(observed):
     rng = np.random.default_rng(7)
     labels, _ = draw_labels(rng, confusions(rng, 5, 3), np.array([0.9, 0.09, 0.01]), 30, observed)
     silent = labels.subset(labels.workers != 4)
@@ -190,7 +190,7 @@ def test_thin_data_is_no_crash(observed):
     np.testing.assert_allclose(tables[4], tables[4][[0, 0, 0]], atol=1e-12)
 
 
-def test_messages():
+def test_tensor_refuses_what_it_cannot_fit_with_a_clear_message():
     rng = np.random.default_rng(8)
     labels, _ = draw_labels(rng, confusions(rng, 2, 2), np.array([0.5, 0.5]), 20)
     with pytest.raises(NotIdentifiableError, match="2 workers have no third moments"):

@@ -49,7 +49,7 @@ def random_votes(seed, n_tasks=40, n_workers=9, n_classes=3, each=3):
 # ------------------------------------------------------------------ information
 
 
-def information_twin(belief, confusion):
+def information_reference(belief, confusion):
     """I(class; label) = Σ_k Σ_l p_k A_kl log(A_kl / Σ_j p_j A_jl), term by term."""
     total = 0.0
     for k, l in product(range(len(belief)), range(confusion.shape[1])):
@@ -68,10 +68,10 @@ def test_information_equals_its_definition(seed, n_classes):
     beliefs[0] = np.eye(n_classes)[0]
     confusions[0] = np.eye(n_classes)
     table = gain_table(beliefs, confusions)
-    twin = np.array([[information_twin(p, a) for a in confusions] for p in beliefs])
-    np.testing.assert_allclose(table, twin, rtol=0, atol=1e-10)
+    reference = np.array([[information_reference(p, a) for a in confusions] for p in beliefs])
+    np.testing.assert_allclose(table, reference, rtol=0, atol=1e-10)
     pairs = gains_of_pairs(np.repeat(beliefs, 4, axis=0), np.tile(confusions, (6, 1, 1)))
-    np.testing.assert_allclose(pairs, twin.ravel(), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(pairs, reference.ravel(), rtol=0, atol=1e-10)
     assert (table <= entropies(beliefs)[:, None] + 1e-12).all()
 
 
@@ -229,7 +229,7 @@ def test_impossible_plans_raise_clear_errors(options, says):
         plan_labels(fitted(votes), votes, **options)
 
 
-def test_nothing_left_to_ask():
+def test_a_plan_without_informative_labels_is_empty():
     votes = random_votes(6, n_tasks=20, n_workers=4, each=4)
     plan = plan_labels(fitted(votes), votes, budget=3, workers=range(4))
     assert plan.n_labels == 0

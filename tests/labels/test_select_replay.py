@@ -21,7 +21,7 @@ DONE = crowd(150, 20, 2, labels_per_task=10, skill=(0.5, 0.95), random_state=5)
 @pytest.mark.parametrize(
     ("name", "most", "random"), [("rte", 8.2, 12.4), ("dog52", 17.6, 21.1), ("bluebird", 11.2, 13.2)]
 )
-def test_two_fifths_of_the_labels(crowd_data, name, most, random):
+def test_planned_labels_beat_random_ones_at_two_fifths_of_the_labels(crowd_data, name, most, random):
     """Mean error at 40 % of the labels, five seeds, two random labels a task to begin with."""
     labels, truth = crowd_data(name)
     rows = mean_errors(simulate_plan(labels, truth, proportions=(0.4,)))

@@ -25,7 +25,7 @@ def test_labels_follow_the_confusion_matrices(kind):
 
 
 @pytest.mark.parametrize(("n_workers", "each"), [(6, 6), (30, 5), (500, 4)])
-def test_workers_of_a_task_differ(n_workers, each):
+def test_the_workers_of_a_task_are_different(n_workers, each):
     chosen = choose_workers(3_000, n_workers, each, 0.7, np.random.default_rng(0))
     assert (np.diff(chosen, axis=1) > 0).all()
     assert chosen.min() >= 0
@@ -57,7 +57,7 @@ def test_the_same_seed_draws_the_same_crowd():
 
 
 @pytest.mark.parametrize("prior", ["uniform", "dirichlet"])
-def test_specialist_crowd(prior):
+def test_a_specialist_crowd_has_one_specialist(prior):
     data = specialist_crowd(2_000, prior=prior, random_state=0)
     off = np.linalg.norm(data.confusion.transpose(0, 2, 1) - np.eye(3), axis=2)  # ‖A_m(k,:) − e_k‖
     assert (off.max(axis=1) <= 0.1).sum() == 1

@@ -45,7 +45,7 @@ class Tuning:
     # Unsupported classes taken away one by one; beyond, all that are weak are named as they are.
     most_weak: int = 10
     # Two labels stand for one class when the rarer is given half as often as the other on the same tasks.
-    twin_ratio: float = 0.5
+    confusion_ratio: float = 0.5
     # Common tasks two workers need for their table to be tested.
     table_tasks: int = 10
 
@@ -172,14 +172,18 @@ def _report_common_cause(examiner: Examiner, overall: float, pairs: PairCounts |
 
 def _report_classes(examiner: Examiner, labels: CodedLabels, class_tests: ClassSupport) -> None:
     weak, names = np.flatnonzero(class_tests.support < TUNING.least_support), labels.class_names
-    blurred = [f"{spell(names[h])} and {spell(names[class_tests.twin[h]])}" for h in weak if class_tests.twin[h] >= 0]
+    blurred = [
+        f"{spell(names[h])} and {spell(names[class_tests.confused_with[h]])}"
+        for h in weak
+        if class_tests.confused_with[h] >= 0
+    ]
     if blurred:
         examiner.doubt(
             "caution",
             f"Too few tasks show that some classes differ ({listed(blurred)}): workers give either label much as "
             "if at random; explain the difference to them, merge the classes, or buy more labels.",
         )
-    alone = [spell(names[h]) for h in weak if class_tests.twin[h] < 0]
+    alone = [spell(names[h]) for h in weak if class_tests.confused_with[h] < 0]
     if alone:
         examiner.doubt(
             "caution",
@@ -222,7 +226,7 @@ class ClassSupport:
     """Support (K,) of every class, the class an unsupported one is confused with or -1, and the fraction of tasks."""
 
     support: Floats
-    twin: NDArray[np.int64]
+    confused_with: NDArray[np.int64]
     fraction: float
 
 
@@ -278,7 +282,7 @@ def class_support(labels: CodedLabels, posterior_of: Callable[[Labels], Floats])
     """
     labels, fraction = tested_tasks(labels, labels.n_classes)
     K, posterior = labels.n_classes, posterior_of(labels)
-    left, support, twin = np.ones(K, bool), np.full(K, np.inf), np.full(K, -1)
+    left, support, confused_with = np.ones(K, bool), np.full(K, np.inf), np.full(K, -1)
     for _ in range(TUNING.most_weak):
         for h in np.flatnonzero(left):
             support[h] = _support_of_class(labels, posterior, int(h), left)
@@ -286,8 +290,8 @@ def class_support(labels: CodedLabels, posterior_of: Callable[[Labels], Floats])
         if support[weakest] >= TUNING.least_support or left.sum() < 2:
             break
         left[weakest] = False
-        twin[weakest] = _twin_of(labels, posterior, weakest, left)
-    return ClassSupport(support, twin, fraction)
+        confused_with[weakest] = _confused_with(labels, posterior, weakest, left)
+    return ClassSupport(support, confused_with, fraction)
 
 
 def _given_to(posterior: Floats, classes: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -308,14 +312,14 @@ def _support_of_class(labels: Labels, posterior: Floats, h: int, left: NDArray[n
     return support_of(products(task, labels.n_rows, gives_h - usual.ravel()[at], labels.answer_of()))
 
 
-def _twin_of(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_]) -> int:
+def _confused_with(labels: Labels, posterior: Floats, h: int, left: NDArray[np.bool_]) -> int:
     """The class on whose tasks workers say h nearly as often as its own name, or -1."""
     K = labels.n_classes
     at = _given_to(posterior, left)[labels.task_of()] * K + labels.given
     given = np.bincount(at, minlength=K * K).reshape(K, K)  # (class, label)
     ratio = np.where(left, given[:, h] / np.maximum(given.diagonal(), 1), 0.0)
     best = int(np.argmax(ratio))
-    return best if ratio[best] >= TUNING.twin_ratio else -1
+    return best if ratio[best] >= TUNING.confusion_ratio else -1
 
 
 def tested_tasks(labels: CodedLabels, work_per_label: int) -> tuple[Labels, float]:

@@ -245,10 +245,10 @@ def _raise_flags(
     flag[quality.n_labels < TUNING.few_labels] = "few labels"
     flag[constant_workers(judged, quality)] = "constant"
     if dependent is not None:
-        peer, twin = dependent.peers(labels.n_workers), dependent.near_identical()
+        peer, near_identical = dependent.peers(labels.n_workers), dependent.near_identical()
         for worker in np.flatnonzero(peer >= 0):
             other = labels.worker_names[peer[worker]]
-            flag[worker] = f"says the same as {other}" if worker in twin else f"agrees with {other} {BEYOND}"
+            flag[worker] = f"says the same as {other}" if worker in near_identical else f"agrees with {other} {BEYOND}"
 
 
 def constant_workers(judged: Judged, quality: WorkerQuality) -> NDArray[np.bool_]:

@@ -1,6 +1,6 @@
 """The 95 % intervals of worker accuracy cover 93–97 % of the true accuracies, and nearly so in every stratum.
 
-`python tests/labels/test_diagnostics_intervals.py 2000` prints the coverage over 2 000 fits.
+`python tests/labels/test_diagnostics_workers_intervals.py 2000` prints the coverage over 2 000 fits.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def strata(found: dict[str, np.ndarray]) -> Iterator[tuple[str, float, int]]:
             yield f"{name} {low}–{high}", float(stratum.mean()), len(stratum)
 
 
-def test_intervals_cover():
+def test_intervals_cover_the_true_accuracy():
     found = intervals(120, first=10_000)
     assert 0.93 <= covered(found).mean() <= 0.97
 

@@ -16,7 +16,7 @@ from latentfit.labels.diagnostics.dependence import joint_agreement
 from latentfit.simulate import crowd, draw_confusions
 
 K, M, N = 3, 30, 600
-TWINS = ["says the same as 4", "says the same as 3"]
+SAY_THE_SAME = ["says the same as 4", "says the same as 3"]
 
 
 def flags_of(labels: Labels) -> np.ndarray:
@@ -41,13 +41,13 @@ def odd_crowd() -> Labels:
     return replace(labels, given=given)
 
 
-def test_flags(odd_crowd):
+def test_each_kind_of_bad_worker_gets_its_flag(odd_crowd):
     flags = flags_of(odd_crowd)
-    assert flags[:5].tolist() == ["guessing", "constant", "adversarial", *TWINS]
+    assert flags[:5].tolist() == ["guessing", "constant", "adversarial", *SAY_THE_SAME]
     assert (flags[5:] == "").sum() >= M - 6
 
 
-def test_few_labels(odd_crowd):
+def test_workers_with_few_labels_are_flagged_so(odd_crowd):
     mine = np.flatnonzero(odd_crowd.workers == 9)
     kept = np.ones(odd_crowd.n_labels, bool)
     kept[mine[6:]] = False
