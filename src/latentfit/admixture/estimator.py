@@ -46,10 +46,10 @@ from latentfit.core.frames import as_frame, backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import MOST_POPULATIONS
 from latentfit.core.model_file import (
-    ROUNDING,
+    Array,
     Arrays,
     ModelFile,
-    check_numbers,
+    Schema,
     name_array,
     plain,
     plain_names,
@@ -590,6 +590,18 @@ def _saved(file: ModelFile) -> SavedAncestry:
 # What the model file of an admixture model holds: proportions, frequencies, the SNPs of the fit, and names.
 
 
+SCHEMA = Schema(
+    {
+        "seen": Array(("M",), high=1, dtype=np.uint8),
+        "order": Array(("used",), dtype=np.int64),
+        "ancestry": Array(("n", "K"), sums_to_one=True),
+        "frequencies": Array(("seen", "K"), high=1),
+    },
+    values={"likelihood": (bool, 0)},
+)
+"""What the model file holds, beside the fit history."""
+
+
 def ancestry_state(model: Admixture) -> tuple[Arrays, dict[str, Any]]:
     """Arrays and metadata of a fitted model; frequencies only of SNPs that have any call."""
     seen = ~np.isnan(model.frequencies_[:, 0])
@@ -612,17 +624,11 @@ def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any])
     """Make `model` what `ancestry_state` described; what does not fit together raises ValueError."""
     restore_fit_history(model, arrays, metadata)
     samples, n_snps = typed(metadata, "samples", list), model.n_features_in_
-    proportions, order = arrays["ancestry"], arrays["order"]
-    if proportions.ndim != 2 or not proportions.shape[1] or arrays["seen"].dtype != np.uint8 or order.dtype != np.int64:
-        raise ValueError("ancestry has no populations, or seen or order are of another type")
-    K, seen = proportions.shape[1], arrays["seen"].astype(bool)
-    check_numbers(arrays, {"ancestry": (len(samples), K), "frequencies": (int(seen.sum()), K)})
-    if seen.shape != (n_snps,) or order.ndim != 1 or not len(order) or len(np.unique(order)) < len(order):
-        raise ValueError(f"seen or order do not fit {n_snps} SNPs")
-    if (order < 0).any() or (order >= n_snps).any() or not seen[order].all():
-        raise ValueError("order names a SNP that does not exist")
-    if (np.abs(proportions.sum(axis=1) - 1) > ROUNDING).any() or (arrays["frequencies"] > 1).any():
-        raise ValueError("proportions do not sum to one, or a frequency is above one")
+    seen = arrays["seen"].astype(bool)
+    sizes = SCHEMA.check(arrays, metadata, n=len(samples), M=n_snps, seen=int(seen.sum()))
+    proportions, order, K = arrays["ancestry"], arrays["order"], sizes["K"]
+    if not len(order) or len(np.unique(order)) < len(order) or order.max() >= n_snps or not seen[order].all():
+        raise ValueError("order names no SNP, one twice, or one that does not exist")
     model.frequencies_ = np.full((n_snps, K), np.nan)
     model.frequencies_[seen] = arrays["frequencies"]
     model.samples_ = name_array(samples, "samples")

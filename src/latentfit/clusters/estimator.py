@@ -45,7 +45,7 @@ from latentfit.core.mixture.model import (
     weight_notes,
 )
 from latentfit.core.mixture.parameters import Mixture
-from latentfit.core.model_file import Arrays, check_numbers, plain, plain_names, read_names, typed
+from latentfit.core.model_file import Array, Arrays, Schema, plain, plain_names, read_names, typed
 from latentfit.core.progress import StageClock
 from latentfit.core.table.input import LearnColumn
 from latentfit.core.table.replicates import sample_rows, self_weighting
@@ -62,6 +62,10 @@ SAMPLED_ROWS = 100_000
 """Rows on which the number of clusters is found; of a longer table those with the smallest hashes."""
 TEST_LEVEL = 0.05
 """Level of the bootstrapped likelihood-ratio test under ``select="blrt"``."""
+
+
+SCHEMA = Schema({"frequencies": Array(("K", "L"), high=1)}, names={"names": "L"})
+"""What the model file holds, beside what that of every mixture of tables does."""
 
 
 class BernoulliMixture(ClusterMixin, TableModel):
@@ -661,10 +665,10 @@ class BernoulliMixture(ClusterMixin, TableModel):
         gone[aside] = True
         if [names[n] for n in np.flatnonzero(~gone)] != [column.name for column in self._columns]:
             raise ValueError("the columns are not those of names without the ones set aside")
-        check_numbers(arrays, {"frequencies": (self.n_components_, len(names))})
+        SCHEMA.check(arrays, metadata, K=self.n_components_)
         given = arrays["frequencies"]
-        if (given > 1).any() or not np.array_equal(given[:, ~gone], arrays["table"][1::2].T):
-            raise ValueError("a frequency is above one, or not that of the table")
+        if not np.array_equal(given[:, ~gone], arrays["table"][1::2].T):
+            raise ValueError("a frequency is not that of the table")
         self._names, self._aside, self.frequencies_ = tuple(names), gone, given
         self._copies = _read_duplicates(typed(metadata, "copies", list), len(names))
         if {copy.column for copy in self._copies} != set(aside):

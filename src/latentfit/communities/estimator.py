@@ -33,6 +33,7 @@ from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.belief import MOST_BLOCKS
+from latentfit.core.model_file import POSITIVE, Array, Schema
 from latentfit.core.multistart import Selected
 from latentfit.core.names import Names, match
 from latentfit.core.progress import StageClock
@@ -44,6 +45,19 @@ SHORT_WORK, LONG_WORK = 2e6, 2e7
 """Up to so many numbers a sweep (edges · K²) eight starts cost little; beyond so many two have to do."""
 RESAMPLED_ITERATIONS = 30
 """EM iterations at most of the fits without some edges."""
+
+
+SCHEMA = Schema(
+    {
+        "probabilities": Array(("n", "K"), sums_to_one=True),
+        "weights": Array(("K",), low=POSITIVE, sums_to_one=True),
+        "affinity": Array(("K", "K"), low=POSITIVE),
+        "held": Array(("K",)),
+    },
+    names={"nodes": "n"},
+    values={"n_edges": (int, 0), "corrected": (bool, 0), "unit": (float, POSITIVE)},
+)
+"""What the model file holds, beside the fit history."""
 
 
 class BlockModel(ClusterMixin, LatentModel):
@@ -420,25 +434,15 @@ class BlockModel(ClusterMixin, LatentModel):
         return model_file.with_fit_history(self, arrays, metadata)
 
     def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
-        nodes, n_blocks = model_file.read_names(metadata, "nodes"), len(arrays["weights"])
-        if not n_blocks:
-            raise ValueError("there are no blocks")
-        shapes = {"probabilities": (len(nodes), n_blocks), "affinity": (n_blocks, n_blocks)}
-        model_file.check_numbers(arrays, shapes | {"weights": (n_blocks,), "held": (n_blocks,)})
-        sums = np.append(arrays["probabilities"].sum(axis=1), arrays["weights"].sum())
-        positive = all((arrays[name] > 0).all() for name in ("affinity", "weights"))
-        if not positive or (np.abs(sums - 1) > model_file.ROUNDING).any():
-            raise ValueError("probabilities do not sum to one, or an affinity or a proportion is zero")
+        SCHEMA.check(arrays, metadata)
+        nodes = metadata["nodes"]
         model_file.restore_fit_history(self, arrays, metadata)
         if self.n_features_in_ != len(nodes):
             raise ValueError(f"it has {len(nodes)} nodes and {self.n_features_in_} features")
-        self.n_edges_ = model_file.typed(metadata, "n_edges", int)
-        self.degree_corrected_ = model_file.typed(metadata, "corrected", bool)
+        self.n_edges_, self._unit = metadata["n_edges"], metadata["unit"]
+        self.degree_corrected_ = metadata["corrected"]
         self.nodes_ = model_file.name_array(nodes, "nodes")
-        self._unit = model_file.typed(metadata, "unit", float)
-        if self._unit <= 0:
-            raise ValueError(f"unit is {self._unit}")
-        self._publish(*(arrays[name] for name in ("probabilities", "weights", "affinity", "held")))
+        self._publish(*(arrays[name] for name in SCHEMA.arrays))
 
     nodes_: Names
     labels_: Codes

@@ -319,16 +319,56 @@ def read_columns(described: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
     return columns
 
 
-# ---------------------------------------------------------------- numbers
+# ----------------------------------------------------------------- schema
 
 
-def check_numbers(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Every array has the shape its names ask for and holds numbers, none negative; the reader saw they are finite."""
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, its names ask for {shape}")
-        if arrays[name].dtype != np.float64 or (arrays[name] < 0).any():
-            raise ValueError(f"{name} holds a negative number, or numbers of another type")
+@dataclass(frozen=True)
+class Array:
+    """Shape, range and type of an array; sizes are names, such as ``("K", "M")``, equal ones equal in all arrays."""
+
+    shape: tuple[str, ...]
+    low: float = 0.0
+    high: float = np.inf
+    sums_to_one: bool = False
+    """Along the last axis."""
+    dtype: type = np.float64
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the model file of a family holds beside the fit history, as data: arrays, lists of names, single values."""
+
+    arrays: Mapping[str, Array]
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Lists of names, and the size that is their number."""
+    values: Mapping[str, tuple[type, float]] = field(default_factory=dict)
+    """Types of single values, and the least that they may be."""
+
+    def check(self, arrays: Arrays, metadata: dict[str, Any], **sizes: int) -> dict[str, int]:
+        """All sizes by name; ValueError or KeyError for a file that does not hold what the schema says."""
+        sizes |= {size: len(read_names(metadata, what)) for what, size in self.names.items()}
+        for what, (kind, least) in self.values.items():
+            if typed(metadata, what, kind) < least:
+                raise ValueError(f"{what} is {metadata[what]}, less than {least}")
+        for name, spec in self.arrays.items():
+            array = arrays[name]
+            if array.ndim == len(spec.shape):
+                sizes = dict(zip(spec.shape, array.shape, strict=True)) | sizes
+            shape = tuple(sizes.get(size) for size in spec.shape)
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape}, its names ask for {shape}")
+            if array.dtype != spec.dtype or (array < spec.low).any() or (array > spec.high).any():
+                span = "above zero" if spec.low == POSITIVE else f"from {spec.low:g} to {spec.high:g}"
+                raise ValueError(f"{name} must hold {spec.dtype.__name__} {span}, got others")
+            if spec.sums_to_one and (np.abs(array.sum(axis=-1) - 1) > ROUNDING).any():
+                raise ValueError(f"{name} holds probabilities that do not sum to one")
+        return sizes
+
+
+POSITIVE = float(np.finfo(np.float64).tiny)
+"""Least value of what must be above zero."""
+MIXTURE = Schema({"weights": Array(("F",), sums_to_one=True), "table": Array(("C", "F"))})
+"""Class weights and conditional tables."""
 
 
 def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
@@ -338,15 +378,10 @@ def read_mixture(arrays: Arrays, columns: Sequence[Column]) -> Mixture:
 
 def mixture_over(arrays: Arrays, offsets: NDArray[np.int32]) -> Mixture:
     """The same where column n of the tables owns the rows from ``column_offsets[n]`` on."""
-    n_classes = len(arrays["weights"])
-    if not n_classes:
-        raise ValueError("weights holds nothing")
-    check_numbers(arrays, {"weights": (n_classes,), "table": (int(offsets[-1]), n_classes)})
-    weights, table = arrays["weights"], arrays["table"]
-    sums = np.append(np.add.reduceat(table, offsets[:-1], axis=0).reshape(-1), weights.sum())
-    if (np.abs(sums - 1) > ROUNDING).any():
-        raise ValueError("weights or table hold probabilities that do not sum to one")
-    return Mixture(weights, table, offsets)
+    MIXTURE.check(arrays, {}, C=int(offsets[-1]))
+    if (np.abs(np.add.reduceat(arrays["table"], offsets[:-1], axis=0) - 1) > ROUNDING).any():
+        raise ValueError("table holds probabilities that do not sum to one")
+    return Mixture(arrays["weights"], arrays["table"], offsets)
 
 
 # -------------------------------------------------------- the fit history

@@ -19,13 +19,12 @@ from latentfit.core.kernels import Floats
 from latentfit.core.matrix import NamedMatrix, canonical_order, match_columns, read_unit_interval
 from latentfit.core.model_file import (
     ROUNDING,
+    Array,
     Arrays,
-    check_numbers,
+    Schema,
     name_array,
     plain_names,
-    read_names,
     restore_fit_history,
-    typed,
     with_fit_history,
 )
 from latentfit.core.names import objects
@@ -45,6 +44,13 @@ from latentfit.fractions.em import (
 )
 from latentfit.fractions.init import Constraint, UnitValues, fractions_of
 from latentfit.fractions.select import MOST_PARTS, PartsPath, choose_parts
+
+SCHEMA = Schema(
+    {"profiles": Array(("K", "M"), high=1.0), "weights": Array(("K",))},
+    names={"parts": "K", "features": "M"},
+    values={"noise": (float, 0), "known": (bool, 0)},
+)
+"""What the model file holds, beside the fit history."""
 
 
 class MixtureFractions(TransformerMixin, LatentModel):
@@ -442,19 +448,16 @@ class MixtureFractions(TransformerMixin, LatentModel):
         return with_fit_history(self, arrays, metadata)
 
     def _restore(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
-        parts, features = read_names(metadata, "parts"), read_names(metadata, "features")
-        check_numbers(arrays, {"profiles": (len(parts), len(features)), "weights": (len(parts),)})
+        SCHEMA.check(arrays, metadata)
+        parts, features = metadata["parts"], metadata["features"]
         total = float(arrays["weights"].sum())
         off = {"sum_to_one": abs(total - 1), "sum_at_most_one": total - 1, "nonnegative": 0.0}[self.constraint]
-        if (arrays["profiles"] > 1).any() or off > ROUNDING:
-            raise ValueError("a profile is above one, or the weights have another sum than they may have")
+        if off > ROUNDING:
+            raise ValueError(f"the weights sum to {total}, which the constraint does not allow")
         restore_fit_history(self, arrays, metadata, features)
         if any(type(name) is int and not 0 <= name < self.n_features_in_ for name in features):
             raise ValueError("features names a column that does not exist")
-        self.noise_ = typed(metadata, "noise", float)
-        if self.noise_ < 0:
-            raise ValueError(f"noise is {self.noise_}")
-        self._known = typed(metadata, "known", bool)
+        self.noise_, self._known = metadata["noise"], metadata["known"]
         self.features_, self.weights_ = tuple(features), arrays["weights"]
         self._publish(arrays["profiles"], name_array(parts, "parts"))
 

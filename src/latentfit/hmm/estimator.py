@@ -19,6 +19,7 @@ from latentfit.core.estimator import LatentModel, seed_of
 from latentfit.core.frames import Columns, backend_of, build_frame
 from latentfit.core.kernels import BLOCK_ROWS, Floats
 from latentfit.core.kernels.hmm import MOST_STATES, best_paths, chain_log_likelihood, chain_posteriors
+from latentfit.core.model_file import Array, Schema
 from latentfit.core.names import Names
 from latentfit.core.numbers import is_amount
 from latentfit.core.progress import StageClock
@@ -43,7 +44,16 @@ from latentfit.hmm.em.steps import (
 )
 from latentfit.hmm.select import MOST_TRIED, StatesPath, choose_states, superfluous, without_state
 
-PARAMETERS = ("start", "transitions", "emissions", "weights")
+SCHEMA = Schema(
+    {
+        "start": Array(("K",), sums_to_one=True),
+        "transitions": Array(("K", "K"), sums_to_one=True),
+        "emissions": Array(("K", "M"), sums_to_one=True),
+        "weights": Array(("K",), sums_to_one=True),
+    },
+    values={"smoothing": (float, 0), "n_observed": (int, 1)},
+)
+"""What the model file holds, beside the symbols and the fit history."""
 
 
 class CategoricalHMM(LatentModel):
@@ -506,7 +516,7 @@ class CategoricalHMM(LatentModel):
     # What the model file of a hidden Markov model holds: three tables, the symbols in their own type, the fit history.
 
     def _state(self) -> tuple[model_file.Arrays, dict[str, Any]]:
-        arrays = {name: getattr(self, f"{name}_") for name in PARAMETERS}
+        arrays = {name: getattr(self, f"{name}_") for name in SCHEMA.arrays}
         metadata = {
             "symbols": model_file.describe_column(Column("symbol", self.symbols_)),
             "smoothing": float(self.smoothing_),
@@ -517,20 +527,9 @@ class CategoricalHMM(LatentModel):
 
     def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
         symbols = model_file.read_column(metadata["symbols"]).categories
-        K = len(arrays["start"])
-        if not K:
-            raise ValueError("start holds nothing")
-        model_file.check_numbers(
-            arrays, {"start": (K,), "transitions": (K, K), "emissions": (K, len(symbols)), "weights": (K,)}
-        )
-        for name in PARAMETERS:
-            if (np.abs(arrays[name].sum(axis=-1) - 1) > model_file.ROUNDING).any():
-                raise ValueError(f"{name} holds probabilities that do not sum to one")
+        SCHEMA.check(arrays, metadata, M=len(symbols))
         model_file.restore_fit_history(self, arrays, metadata)
-        self.smoothing_ = model_file.typed(metadata, "smoothing", float)
-        self.n_observed_ = model_file.typed(metadata, "n_observed", int)
-        if self.smoothing_ < 0 or self.n_observed_ < 1:
-            raise ValueError("smoothing or n_observed is too small")
+        self.smoothing_, self.n_observed_ = metadata["smoothing"], metadata["n_observed"]
         letters = metadata.get("letters")  # the first files of 0.1.0 had none
         self._letters = None if letters is None else model_file.typed(metadata, "letters", bool)
         self.symbols_, self.weights_ = symbols, arrays["weights"]

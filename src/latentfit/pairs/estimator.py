@@ -16,6 +16,7 @@ from latentfit.core.estimator import FitHistory, LatentModel
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.pair_rows import pair_ratios
+from latentfit.core.model_file import Array, Schema
 from latentfit.core.names import Names, match
 from latentfit.core.numbers import is_amount
 from latentfit.core.progress import StageClock
@@ -33,6 +34,22 @@ PARTS = ("marginal", "separation", "column_marginal", "column_separation", "sign
 LEAST_LIFT = 1e-9
 """Least probability of a pair that was seen, in units of the two rarest items': where separations were cut an entry may
 be zero, and the logarithm of what rounding leaves of it would be a matter of the machine."""
+
+
+SCHEMA = Schema(
+    {
+        "signs": Array(("rank",), low=-1),
+        "separation": Array(("M", "rank"), low=-np.inf),
+        "column_separation": Array(("N", "rank"), low=-np.inf),
+        "marginal": Array(("M",), sums_to_one=True),
+        "column_marginal": Array(("N",), sums_to_one=True),
+        "item_counts": Array(("M",)),
+        "singular_values": Array(("rank",)),
+    },
+)
+"""What the model file holds, beside the names of the items and the fit history."""
+DICTIONARY = Schema({"dictionary": Array(("M", "K")), "mixing": Array(("K", "K"))})
+"""What it holds where the components have a dictionary."""
 
 
 class PairMatrix(LatentModel):
@@ -402,22 +419,14 @@ class PairMatrix(LatentModel):
             column_items = model_file.name_array(model_file.read_names(metadata, "column_items"), "column_items")
         self.symmetric_ = model_file.typed(metadata, "symmetric", bool)
         parts = {name: arrays[name if not self.symmetric_ else name.removeprefix("column_")] for name in PARTS}
-        rank = parts["signs"].shape[0]
-        shapes = {"separation": (len(items), rank), "column_separation": (len(column_items), rank)}
-        for name, shape in shapes.items():
-            if parts[name].shape != shape or parts[name].dtype != np.float64 or not np.isfinite(parts[name]).all():
-                raise ValueError(f"{name} has shape {parts[name].shape}, its names ask for finite numbers of {shape}")
-        sizes = {"marginal": (len(items),), "column_marginal": (len(column_items),)}
-        model_file.check_numbers({name: parts[name] for name in sizes}, sizes)
-        model_file.check_numbers(arrays, {"item_counts": (len(items),), "singular_values": (rank,)})
-        off = max(abs(float(parts[name].sum()) - 1) for name in sizes)
-        if off > model_file.ROUNDING or (np.abs(parts["signs"]) != 1).any():
-            raise ValueError("marginals do not sum to one, or signs are not signs")
+        SCHEMA.check(arrays | parts, metadata, M=len(items), N=len(column_items))
+        if (np.abs(parts["signs"]) != 1).any():
+            raise ValueError("signs are not signs")
         model_file.restore_fit_history(self, arrays, metadata, list(range(len(column_items))))
         self.items_, self.column_items_ = items, column_items
         self.singular_values_, self.item_counts_ = arrays["singular_values"], arrays["item_counts"]
         if "dictionary" in arrays:
-            model_file.check_numbers(arrays, {"dictionary": (len(items), rank + 1), "mixing": (rank + 1, rank + 1)})
+            DICTIONARY.check(arrays, metadata, M=len(items), K=len(parts["signs"]) + 1)
             self.dictionary_, self.mixing_ = arrays["dictionary"], arrays["mixing"]
         self._publish(Factored(**parts))
 

@@ -17,6 +17,7 @@ from latentfit.core.errors import DataError, NotIdentifiableError
 from latentfit.core.estimator import LatentModel
 from latentfit.core.frames import as_frame, backend_of, build_frame, column, find_column, long_columns
 from latentfit.core.kernels import WIDEST, Floats
+from latentfit.core.model_file import Array, Schema
 from latentfit.core.multistart import Selected
 from latentfit.core.names import Names, encode, match, to_arrow
 from latentfit.core.numbers import as_numbers, is_amount
@@ -55,6 +56,19 @@ HALVES_SEED = 1
 """Seed of the halves that `score` makes of a document: the same document, the same halves."""
 CHOICE_SEED = 0
 """Seed of the splits behind number, pseudo-counts and verdict: `random_state` does not decide any of them."""
+
+
+SCHEMA = Schema(
+    {
+        "topics": Array(("K", "M"), sums_to_one=True),
+        "weights": Array(("K",), sums_to_one=True),
+        "word_counts": Array(("M",)),
+        "pseudo_shares": Array(("K",)),
+    },
+    names={"words": "M"},
+    values={"pseudo_words": (float, 0)},
+)
+"""What the model file holds, beside the fit history."""
 
 
 class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel):
@@ -532,21 +546,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentModel)
     # What the model file of topics holds: topics, weights, pseudo-counts, words, the fit history.
 
     def _state(self) -> tuple[model_file.Arrays, dict[str, Any]]:
-        arrays = {name: getattr(self, f"{name}_") for name in ("topics", "weights", "word_counts", "pseudo_shares")}
+        arrays = {name: getattr(self, f"{name}_") for name in SCHEMA.arrays}
         metadata = {"words": model_file.plain_names(self.words_.tolist()), "pseudo_words": self.pseudo_words_}
         return model_file.with_fit_history(self, arrays, metadata)
 
     def _restore(self, arrays: model_file.Arrays, metadata: dict[str, Any]) -> None:
-        words, K = model_file.read_names(metadata, "words"), len(arrays["weights"])
-        if not K:
-            raise ValueError("weights holds nothing")
-        shapes = {"topics": (K, len(words)), "weights": (K,), "word_counts": (len(words),), "pseudo_shares": (K,)}
-        model_file.check_numbers(arrays, shapes)
-        sums = np.append(arrays["topics"].sum(axis=1), arrays["weights"].sum())
-        if (np.abs(sums - 1) > model_file.ROUNDING).any():
-            raise ValueError("topics or weights do not sum to one")
-        if type(metadata["pseudo_words"]) is not float or not metadata["pseudo_words"] >= 0:
-            raise ValueError("pseudo_words is no number of zero or more")
+        SCHEMA.check(arrays, metadata)
+        words = metadata["words"]
         model_file.restore_fit_history(
             self, arrays, metadata, words if metadata["feature_names_in"] is not None else []
         )

@@ -24,9 +24,10 @@ from latentfit.core.mixture.init import marginal_table
 from latentfit.core.mixture.joint import JointPMF
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.model_file import (
+    Array,
     Arrays,
     ModelFile,
-    check_numbers,
+    Schema,
     describe_column,
     read_columns,
     read_mixture,
@@ -317,6 +318,10 @@ def _weight_column(sample_weight: Any) -> str | None:
 # What the model file of a latent class or cluster model holds: the mixture, its statistics, and the columns.
 
 
+SCHEMA = Schema({"totals": Array(("F",)), "table_sums": Array(("C", "F")), "marginals": Array(("C",))})
+"""The statistics of the fit, beside its mixture."""
+
+
 def table_state(model: TableModel) -> tuple[Arrays, dict[str, Any]]:
     """Arrays and metadata of a fitted model."""
     arrays = {
@@ -335,7 +340,7 @@ def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -
     columns = read_columns(metadata["columns"])
     mixture = read_mixture(arrays, columns)
     n_cells, n_classes = mixture.table.shape
-    check_numbers(arrays, {"totals": (n_classes,), "table_sums": (n_cells, n_classes), "marginals": (n_cells,)})
+    SCHEMA.check(arrays, metadata, F=n_classes, C=n_cells)
     restore_fit_history(model, arrays, metadata, [column.name for column in columns])
     model._marginals = arrays["marginals"]
     model._sums = Sums(model.log_likelihood_, arrays["totals"], arrays["table_sums"])

@@ -22,8 +22,9 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture, unstack_confusions
 from latentfit.core.model_file import (
     ROUNDING,
+    Array,
     Arrays,
-    check_numbers,
+    Schema,
     mixture_over,
     name_array,
     plain_names,
@@ -424,6 +425,17 @@ QUALITY = ("accuracy", "accuracy_low", "accuracy_high")
 """Arrays of the model file that hold worker quality, in addition to `n_labels`."""
 
 
+SCHEMA = Schema(
+    {
+        "pooled": Array(("K", "K")),
+        "n_labels": Array(("m",), dtype=np.int64),
+        **dict.fromkeys(QUALITY, Array(("m",))),
+    },
+    names={"classes": "K", "workers": "m"},
+)
+"""What the model file holds, beside the mixture and the fit history."""
+
+
 def crowd_state(crowd: FittedCrowd) -> tuple[Arrays, dict[str, Any]]:
     """Arrays and metadata of a fitted crowd."""
     quality = crowd.quality
@@ -456,10 +468,10 @@ def restore_crowd(arrays: Arrays, metadata: dict[str, Any]) -> FittedCrowd:
     """The fitted crowd that `crowd_state` described; ValueError or KeyError when its parts do not fit together."""
     classes, workers = (name_array(read_names(metadata, what), what) for what in ("classes", "workers"))
     k, m = len(classes), len(workers)
-    check_numbers(arrays, {"weights": (k,), "table": (m * k, k), "pooled": (k, k), **dict.fromkeys(QUALITY, (m,))})
+    SCHEMA.check(arrays, metadata)
     n_labels, flags = arrays["n_labels"], typed(metadata, "flags", list)
-    if n_labels.shape != (m,) or n_labels.dtype != np.int64 or (n_labels < 0).any() or len(flags) != m:
-        raise ValueError(f"n_labels or flags are not those of {m} workers")
+    if len(flags) != m:
+        raise ValueError(f"flags are not those of {m} workers")
     if (np.abs(arrays["pooled"].sum(axis=0) - 1) > ROUNDING).any():
         raise ValueError("pooled holds probabilities that do not sum to one")
     beta = typed(metadata, "confidence", float)
