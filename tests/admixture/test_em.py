@@ -58,7 +58,7 @@ def test_the_features_that_vary_most_are_looked_at():
     gaps = np.array([[True, False, True, True], [True, True, True, True]])
     kept = choose_parts._most_varying(UnitValues(np.where(gaps, values, 0), gaps), 2)
     assert kept.values.tolist() == [[0.4, 0.1], [0.6, 0.9]]  # a gap is filled with what is left
-    assert kept.shown.tolist() == [[True, True], [True, True]]
+    assert kept.observed.tolist() == [[True, True], [True, True]]
 
 
 def test_the_likelihood_of_residual_squares():

@@ -380,10 +380,10 @@ def test_unit_values_know_their_missing_cells():
     np.testing.assert_allclose(three.filled(), [[0.2], [0.6], [0.4]])
     turned = data.transposed
     assert turned.values.tolist() == [[0.2, 0.4], [0.0, 0.0], [0.6, 0.0]]
-    assert turned.shown.tolist() == [[True, True], [False, False], [True, False]]
+    assert turned.observed.tolist() == [[True, True], [False, False], [True, False]]
     whole = UnitValues.of(np.nan_to_num(values))
-    assert whole.shown is None
-    assert whole.transposed.shown is None
+    assert whole.observed is None
+    assert whole.transposed.observed is None
     assert whole.n_cells == 6
     assert whole.filled() is whole.values
 

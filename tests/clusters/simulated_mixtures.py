@@ -56,4 +56,5 @@ def true_impurity(label, assigned, K_assigned, n_classes):
 
 def values_of(rows):
     """Cells as numbers (m, L), missing values as nan."""
-    return rows.ones.astype(float) if rows.shown is None else np.where(rows.shown > 0, rows.ones, np.nan).astype(float)
+    observed = np.ones(rows.ones.shape) if rows.observed is None else rows.observed
+    return np.where(observed > 0, rows.ones, np.nan).astype(float)

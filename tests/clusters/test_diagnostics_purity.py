@@ -79,7 +79,7 @@ def test_permutations_keep_margins_and_missing_values(missing):
     np.testing.assert_array_equal(moved.ones.sum(axis=0), rows.ones.sum(axis=0))
     assert (moved.ones != rows.ones).any()
     if missing:
-        assert not moved.ones[rows.shown == 0].any()
+        assert not moved.ones[rows.observed == 0].any()
 
 
 def test_tails_are_those_of_the_laws():

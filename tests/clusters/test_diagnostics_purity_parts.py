@@ -177,8 +177,8 @@ def test_cells_are_ones_missing_values_and_in_order():
     table = table_of([[0, 1, 255], [1, 1, 0]])
     rows = purity.cells_of(table, np.array([1, 0]), np.array([2, 0, 1]))
     assert rows.ones.tolist() == [[0, 1, 1], [0, 0, 1]]
-    assert rows.shown.tolist() == [[1, 1, 1], [0, 1, 1]]
-    assert purity.cells_of(table, np.array([1, 1]), np.array([2, 0, 1])).shown is None
+    assert rows.observed.tolist() == [[1, 1, 1], [0, 1, 1]]
+    assert purity.cells_of(table, np.array([1, 1]), np.array([2, 0, 1])).observed is None
 
 
 # ------------------------------------------------------------------ cross-fit

@@ -186,7 +186,9 @@ def test_far_apart_numbers_are_reported():
         often[[faint, faint + 4], 30 + 3 * faint : 33 + 3 * faint] = 0.9
     cells = (rng.random((8000, 42)) < often[kind]).astype(int)
     model = BernoulliMixture(max_components=8)
-    with pytest.warns(IdentifiabilityWarning, match="the evidence asks for .* more than 2 apart; path_ has the whole"):
+    with pytest.warns(
+        IdentifiabilityWarning, match="the evidence asks for .* more than 2 apart; path_ has all numbers"
+    ):
         model.fit(cells)
     assert model.report_.verdict == "caution"
 

@@ -107,11 +107,11 @@ def warn_recoded_pairs(columns: Sequence[Column]) -> None:
     """Say which of two values counts as yes where they are not spellings of no and yes."""
     pairs = [one for one in columns if one.size == 2 and not _is_plain(one.categories)]
     if pairs:
-        shown = ", ".join(f"{one.name!r}: {plain(one.categories[1])!r}" for one in pairs[:SHOWN])
+        examples = ", ".join(f"{one.name!r}: {plain(one.categories[1])!r}" for one in pairs[:SHOWN])
         more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
         hold = "1 column holds" if len(pairs) == 1 else f"{len(pairs)} columns hold"
         warnings.warn(
-            f"{hold} two values other than 0/1 or yes/no, and the later one in order counts as yes ({shown}{more}); "
+            f"{hold} two values other than 0/1 or yes/no, and the later one in order counts as yes ({examples}{more}); "
             "recode them if the other one is meant",
             DataWarning,
             stacklevel=6,

@@ -205,13 +205,13 @@ def completed(table: Table, mixture: Mixture) -> Table:
     """The table with the all-zero rows that are expected: what a test of independence inside clusters has to see."""
     each = table.rows_each() if not table.weighted else np.maximum(table.rows_each(), 1)
     weight = table.each_weight()
-    whole = bool(np.array_equal(weight, np.round(weight)))
-    typical = 1.0 if whole else table.total_weight / max(float(each.sum()), 1.0)
+    integral = bool(np.array_equal(weight, np.round(weight)))
+    typical = 1.0 if integral else table.total_weight / max(float(each.sum()), 1.0)
     number = round(min(unseen_fraction(mixture), MAX_UNSEEN) * table.total_weight / typical)
     if number < 1:
         return table
-    rows = 1 if whole else number  # whole weights are equal rows: one row of that weight
+    rows = 1 if integral else number  # whole weights are equal rows: one row of that weight
     codes = np.vstack([table.codes, np.zeros((rows, table.n_columns), table.codes.dtype)])
-    weight = np.concatenate([weight, np.full(rows, float(number) if whole else typical)])
-    equal = None if whole else np.concatenate([each, np.ones(rows, np.int64)])
+    weight = np.concatenate([weight, np.full(rows, float(number) if integral else typical)])
+    equal = None if integral else np.concatenate([each, np.ones(rows, np.int64)])
     return replace(table, codes=codes, row_weight=weight, unique_index=None, equal=equal)

@@ -282,7 +282,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         return sample_rows(table, SAMPLED_ROWS, self._seed())
 
     def _choose(self, table: Table) -> Decided:
-        """Which columns are kept, how many clusters there are, and where the final EM run starts."""
+        """Which columns are used, how many clusters there are, and the initialisation of the final EM run."""
         if self.n_components is None:
             table = self_weighting(table)
         screened = self._walk(table)
@@ -411,7 +411,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
         if self.n_components is None and decided.numbers.differ:
             warnings.warn(
                 f"the evidence asks for {decided.numbers.asked_for(decided.limit)} clusters, the practical number is "
-                f"{decided.numbers.chosen['practical']}: more than {FAR_APART} apart; path_ has the whole path",
+                f"{decided.numbers.chosen['practical']}: more than {FAR_APART} apart; path_ has all numbers",
                 IdentifiabilityWarning,
                 stacklevel=3,
             )

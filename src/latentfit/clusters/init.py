@@ -179,15 +179,15 @@ def _outstanding(rows: Table, labels: Ints, d: int, tau: float | None) -> Ints:
     strong = [one for k in range(int(labels.max()) + 1) for one in strong_subsets(rows, d, membership=labels == k)]
     if tau is not None and d > 2:  # the full test may know a stronger subset than growth from pairs
         strong += [maximal_total_correlation(rows, d, membership=labels == k) for k in range(int(labels.max()) + 1)]
-    kept = {tuple(one.columns.tolist()): None for one in strong if tau is None or one.value > tau + ROUNDING}
-    return np.array(list(kept), np.intp).reshape(-1, d)
+    subsets = {tuple(one.columns.tolist()): None for one in strong if tau is None or one.value > tau + ROUNDING}
+    return np.array(list(subsets), np.intp).reshape(-1, d)
 
 
 def _tabu(board: _Board, max_moves: int, rng: np.random.Generator) -> tuple[float, Ints]:
     """Best moves in turn, worse ones too; a row that left a cluster stays away from it for some moves."""
     n, kappa = len(board.labels), board.kappa
     barred = np.zeros((n, kappa), np.intp)
-    best, kept = board.objective(), board.labels.copy()
+    best, best_labels = board.objective(), board.labels.copy()
     for move in range(max_moves if kappa > 1 else 0):
         if best <= 0:
             break
@@ -203,8 +203,8 @@ def _tabu(board: _Board, max_moves: int, rng: np.random.Generator) -> tuple[floa
         barred[row, board.labels[row]] = move + 2 + int(rng.integers(1 + min(n // 2, 10)))
         board.move(row, target)
         if board.objective() < best - ROUNDING / 10:
-            best, kept = board.objective(), board.labels.copy()
-    return (0.0 if best <= ROUNDING else best), kept
+            best, best_labels = board.objective(), board.labels.copy()
+    return (0.0 if best <= ROUNDING else best), best_labels
 
 
 class _Board:
@@ -319,15 +319,15 @@ def _split(rows: Table, labels: Ints, kappa: int, rng: np.random.Generator) -> I
 def _hard_em(rows: Table, seeds: Ints, rng: np.random.Generator) -> Ints:
     """Rows to their likeliest cluster, clusters to their rows' frequencies, from single rows."""
     kappa, weight = len(seeds), rows.each_weight()[:, None]
-    shown = rows.present.astype(np.float64)
+    observed = rows.present.astype(np.float64)
     one = np.where(rows.present, rows.codes, 0).astype(np.float64)
-    p = (one[seeds] + 0.5) / (shown[seeds] + 1)
+    p = (one[seeds] + 0.5) / (observed[seeds] + 1)
     labels = np.zeros(rows.n_rows, np.intp)
     for _ in range(HARD_EM_PASSES):
-        fit = one @ np.log(p).T + (shown - one) @ np.log(1 - p).T
+        fit = one @ np.log(p).T + (observed - one) @ np.log(1 - p).T
         labels = _fill(np.asarray(fit.argmax(axis=1), np.intp), kappa, rng)
         member = weight * (labels[:, None] == np.arange(kappa))
-        p = (member.T @ one + 0.5) / (member.T @ shown + 1)
+        p = (member.T @ one + 0.5) / (member.T @ observed + 1)
     return labels
 
 

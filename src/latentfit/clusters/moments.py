@@ -207,11 +207,11 @@ def _joined(rows: Table, columns: Ints, candidates: Ints) -> Floats:
     out, step = [], max(1, CELLS_AT_ONCE // len(bits))
     for begin in range(0, len(candidates), step):
         block = candidates[begin : begin + step]
-        shown = rows.present[complete][:, block].astype(np.float64)
+        observed = rows.present[complete][:, block].astype(np.float64)
         one = np.asarray(
-            by_unique_row @ np.where(shown > 0, rows.codes[complete][:, block], 0.0)
+            by_unique_row @ np.where(observed > 0, rows.codes[complete][:, block], 0.0)
         )  # (unique row, candidate)
-        seen = np.asarray(by_unique_row @ shown)
+        seen = np.asarray(by_unique_row @ observed)
         zero, total = seen - one, seen.sum(axis=0)
         ones = np.vstack([row_bits.T @ seen, one.sum(axis=0)])
         out.append(_per_row(_excess((xlogy(one, one) + xlogy(zero, zero)).sum(axis=0), ones, total), total))

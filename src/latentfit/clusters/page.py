@@ -103,7 +103,7 @@ def _marks(cells: list[tuple[str, str]]) -> Spec:
 
 
 def _frequencies(fitted: BernoulliMixture) -> Section:
-    """The large picture, and every frequency, those first that differ most from the whole table."""
+    """The large picture, and every frequency, those first that differ most from all rows."""
     blocks: list[Block] = []
     if len(fitted._names) > PICTURE_COLUMNS:
         blocks.append(_map(fitted, ALL_COLUMNS))
@@ -175,7 +175,7 @@ def _number(fitted: BernoulliMixture) -> Section:
         spec = lines(rows, x="clusters", y="above its best", series="criterion", whole_x=True,
                      marked=fitted.n_components_)  # fmt: skip
         blocks.append(Chart(spec, "Every criterion along the path, as its distance from its own best: it chooses where "
-                                  "it touches zero. The dashed line is the number kept."))  # fmt: skip
+                                  "it touches zero. The dashed line is the number chosen."))  # fmt: skip
     table = DataTable(
         ["criterion", "clusters"],
         [[name, int(number)] for name, number in chosen.items()],

@@ -50,21 +50,21 @@ def plot_clusters(model: BernoulliMixture, ax: Any = None) -> Any:
     check_drawable(model, BernoulliMixture)
     names = [str(name) for name in model._names]
     suspects = suspect_cells(model.purity_, names)
-    shown = shown_columns(model.weights_, model.frequencies_, sorted({n for _, n in suspects}))
-    width, height = max(6.0, 1.5 + 0.22 * len(shown)), max(2.5, 1.5 + 0.3 * model.n_components_)
+    chosen = shown_columns(model.weights_, model.frequencies_, sorted({n for _, n in suspects}))
+    width, height = max(6.0, 1.5 + 0.22 * len(chosen)), max(2.5, 1.5 + 0.3 * model.n_components_)
     ax = new_axes(width, height) if ax is None else ax
-    image = ax.imshow(model.frequencies_[:, shown], vmin=0, vmax=1, cmap="viridis", aspect="auto")
+    image = ax.imshow(model.frequencies_[:, chosen], vmin=0, vmax=1, cmap="viridis", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="how often it is 1")
-    place = {int(n): at for at, n in enumerate(shown)}
+    place = {int(n): at for at, n in enumerate(chosen)}
     if suspects:
         ax.scatter(
             [place[n] for _, n in suspects], [k for k, _ in suspects], marker="x", color=UNSURE,
             label="betrays a flagged cluster",
         )  # fmt: skip
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
-    ax.set_xticks(range(len(shown)), [names[n] for n in shown], rotation=90, fontsize=7)
+    ax.set_xticks(range(len(chosen)), [names[n] for n in chosen], rotation=90, fontsize=7)
     ax.set_yticks(range(model.n_components_), [f"{k} ({weight:.0%})" for k, weight in enumerate(model.weights_)])
-    ax.set_xlabel(some_of("column", len(shown), len(names)))
+    ax.set_xlabel(some_of("column", len(chosen), len(names)))
     ax.set_ylabel("cluster")
     return ax
 

@@ -139,8 +139,8 @@ def equally_good_distance(
 def one_direction(data: UnitValues, fractions: Floats, profiles: Floats) -> tuple[float, float]:
     """Fraction of the residual in one direction, and that relative to the most that even noise makes."""
     left = data.values - fractions @ profiles
-    if data.shown is not None:
-        left = np.where(data.shown, left, 0.0)
+    if data.observed is not None:
+        left = np.where(data.observed, left, 0.0)
     n, m = left.shape
     total = float(np.vdot(left, left))
     direction = left[int((left**2).sum(axis=1).argmax())]

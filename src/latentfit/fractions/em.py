@@ -76,7 +76,7 @@ class FractionSteps:
 
     def e_step(self, params: Parts) -> Explained:
         """The best fractions of these profiles."""
-        gram = gram_of(params.profiles, self.data.shown)
+        gram = gram_of(params.profiles, self.data.observed)
         found = simplex_least_squares(gram, self.data.values @ params.profiles.T, params.fractions)
         return Explained(params.profiles, found, residual_squares(self.data, found, params.profiles))
 
@@ -99,7 +99,7 @@ class FractionSteps:
 def residual_squares(data: UnitValues, fractions: Floats, profiles: Floats) -> float:
     """Σ (x − w h)² over the observed cells."""
     left = data.values - fractions @ profiles
-    return float(np.vdot(left, left) if data.shown is None else (left[data.shown] ** 2).sum())
+    return float(np.vdot(left, left) if data.observed is None else (left[data.observed] ** 2).sum())
 
 
 def gaussian_log_likelihood(residual: float, n_cells: int) -> float:

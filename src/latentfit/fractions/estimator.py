@@ -469,9 +469,10 @@ class MixtureFractions(TransformerMixin, LatentModel):
 
 def _in_order(data: UnitValues) -> tuple[UnitValues, NDArray[np.intp]]:
     """Samples and features in an order that their values decide, and the places of those features."""
-    rows, columns = canonical_order(data.values if data.shown is None else np.where(data.shown, data.values, np.nan))
-    shown = None if data.shown is None else np.ascontiguousarray(data.shown[np.ix_(rows, columns)])
-    return UnitValues(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), shown), columns
+    values = data.values if data.observed is None else np.where(data.observed, data.values, np.nan)
+    rows, columns = canonical_order(values)
+    observed = None if data.observed is None else np.ascontiguousarray(data.observed[np.ix_(rows, columns)])
+    return UnitValues(np.ascontiguousarray(data.values[np.ix_(rows, columns)]), observed), columns
 
 
 def fraction_columns(samples: NDArray[Any], parts: NDArray[Any], fractions: Floats) -> dict[str, NDArray[Any]]:

@@ -13,7 +13,7 @@ Differs   the paper takes h in {0, 1} and its tensor eigenpairs. Real profiles l
           fractions by its procedure are about twice as far off (.067) as blind ones from profiles in [0, 1] (.035)
 
 Symbols   paper  here                 shape   meaning
-          X      values, shown        (n, m)  samples × features (the paper: features × samples); which cells are there
+          X      values, observed     (n, m)  samples × features (the paper: features × samples); which cells are there
           W      fractions            (n, K)
           H      profiles             (K, m)
 """
@@ -36,10 +36,10 @@ Constraint = Literal["sum_to_one", "sum_at_most_one", "nonnegative"]
 
 @dataclass(frozen=True)
 class UnitValues:
-    """Values in [0, 1] (sample, feature), zero where missing; `shown` is None where nothing is missing."""
+    """Values in [0, 1] (sample, feature), zero where missing; `observed` is None where nothing is missing."""
 
     values: Floats
-    shown: Bools | None
+    observed: Bools | None
 
     @classmethod
     def of(cls, values: Floats) -> UnitValues:
@@ -49,19 +49,19 @@ class UnitValues:
 
     @property
     def n_cells(self) -> int:
-        return self.values.size if self.shown is None else int(self.shown.sum())
+        return self.values.size if self.observed is None else int(self.observed.sum())
 
     @property
     def transposed(self) -> UnitValues:
-        turned = None if self.shown is None else np.ascontiguousarray(self.shown.T)
+        turned = None if self.observed is None else np.ascontiguousarray(self.observed.T)
         return UnitValues(np.ascontiguousarray(self.values.T), turned)
 
     def filled(self) -> Floats:
         """Missing values replaced by the mean of their feature: for initialisation only."""
-        if self.shown is None:
+        if self.observed is None:
             return self.values
-        mean = self.values.sum(axis=0) / np.maximum(self.shown.sum(axis=0), 1)
-        return np.where(self.shown, self.values, mean)
+        mean = self.values.sum(axis=0) / np.maximum(self.observed.sum(axis=0), 1)
+        return np.where(self.observed, self.values, mean)
 
 
 def fractions_of(data: UnitValues, profiles: Floats, constraint: Constraint = "sum_to_one") -> Floats:
@@ -70,10 +70,10 @@ def fractions_of(data: UnitValues, profiles: Floats, constraint: Constraint = "s
     if constraint == "sum_at_most_one":  # what is in no profile is a part whose profile is zero
         profiles = np.concatenate([profiles, np.zeros((1, profiles.shape[1]))])
     out = np.empty((len(data.values), len(profiles)))
-    complete = np.ones(len(out), bool) if data.shown is None else data.shown.all(axis=1)
-    for rows, shown in ((complete, None), (~complete, None if data.shown is None else data.shown[~complete])):
+    complete = np.ones(len(out), bool) if data.observed is None else data.observed.all(axis=1)
+    for rows, observed in ((complete, None), (~complete, None if data.observed is None else data.observed[~complete])):
         if rows.any():
-            gram, product = gram_of(profiles, shown), products_of(data.values[rows], profiles)
+            gram, product = gram_of(profiles, observed), products_of(data.values[rows], profiles)
             if constraint == "nonnegative":
                 out[rows] = box_least_squares(gram, product, 0.0, np.inf, np.full_like(product, 1 / K))
             else:
@@ -83,7 +83,7 @@ def fractions_of(data: UnitValues, profiles: Floats, constraint: Constraint = "s
 
 def profiles_of(turned: UnitValues, fractions: Floats, initial: Floats | None = None) -> Floats:
     """Profiles (K, m) under known fractions; `turned` is the data feature by feature."""
-    gram = gram_of(np.ascontiguousarray(fractions.T), turned.shown)
+    gram = gram_of(np.ascontiguousarray(fractions.T), turned.observed)
     initial = None if initial is None else np.ascontiguousarray(initial.T)
     return np.ascontiguousarray(box_least_squares(gram, turned.values @ fractions, start=initial).T)
 

@@ -26,8 +26,8 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
     """Verdict, fractions, profiles. Samples are those of the fit, or `input` when the model is from a file."""
     report, number = fitted.report_, fitted.n_components_
     given = None if hasattr(fitted, "fractions_") else context.data.get("input")
-    kept = given is not None or hasattr(fitted, "fractions_")
-    fractions, names = sample_fractions(fitted, given) if kept else (None, [])
+    have_samples = given is not None or hasattr(fitted, "fractions_")
+    fractions, names = sample_fractions(fitted, given) if have_samples else (None, [])
     mixed = f"{len(fractions):,} samples" if fractions is not None else "Samples"
     source = "of a reference" if fitted._known else "found in the values alone"
     return page_about(
@@ -71,12 +71,12 @@ def _figures(fitted: MixtureFractions) -> list[Figure]:
 
 
 def _bars(fitted: MixtureFractions, fractions: Any, names: list[str]) -> Chart:
-    shown, total = drawn_bars(fractions), len(fractions)
+    chosen, total = drawn_bars(fractions), len(fractions)
     spec = stacked(
-        fractions[shown], [names[at] for at in shown], distinct(fitted.parts_.tolist()),
+        fractions[chosen], [names[at] for at in chosen], distinct(fitted.parts_.tolist()),
         bar="sample", part="part", value="fraction",
     )  # fmt: skip
-    cut = "" if len(shown) == total else f" {len(shown):,} of {total:,} samples are drawn, evenly taken from all."
+    cut = "" if len(chosen) == total else f" {len(chosen):,} of {total:,} samples are drawn, evenly taken from all."
     return Chart(spec, f"One bar per sample, one colour per part.{cut}", "Fractions")
 
 
@@ -87,11 +87,11 @@ def _mean_bars(fitted: MixtureFractions) -> Chart:
 
 
 def _profiles(fitted: MixtureFractions) -> Section:
-    shown, total = differing_features(fitted.profiles_, SHOWN_FEATURES), len(fitted.features_)
-    cut = "" if len(shown) == total else f" The {len(shown)} of {total:,} features that differ most are shown."
-    parts, features = distinct(fitted.parts_.tolist()), distinct([fitted.features_[n] for n in shown])
+    chosen, total = differing_features(fitted.profiles_, SHOWN_FEATURES), len(fitted.features_)
+    cut = "" if len(chosen) == total else f" The {len(chosen)} of {total:,} features that differ most are shown."
+    parts, features = distinct(fitted.parts_.tolist()), distinct([fitted.features_[n] for n in chosen])
     spec = heat_map(
-        fitted.profiles_[:, shown], parts, features, row="part", column="feature", value="value", largest=1.0
+        fitted.profiles_[:, chosen], parts, features, row="part", column="feature", value="value", largest=1.0
     )
     blocks: list[Block] = [Chart(spec, f"Values of the pure parts.{cut}", "Profiles")]
     errors = fitted.report_.quantities.get("standard_errors")

@@ -82,13 +82,13 @@ def plot_profiles(model: MixtureFractions, *, ax: Any = None) -> Any:
     'feature (60 of 200)'
     """
     check_drawable(model, MixtureFractions)
-    shown = differing_features(model.profiles_)
-    ax = new_axes(max(5.0, 1.8 + 0.16 * len(shown)), max(2.2, 1.4 + 0.3 * model.n_components_)) if ax is None else ax
-    image = ax.imshow(model.profiles_[:, shown], vmin=0, vmax=1, cmap="viridis", aspect="auto")
+    chosen = differing_features(model.profiles_)
+    ax = new_axes(max(5.0, 1.8 + 0.16 * len(chosen)), max(2.2, 1.4 + 0.3 * model.n_components_)) if ax is None else ax
+    image = ax.imshow(model.profiles_[:, chosen], vmin=0, vmax=1, cmap="viridis", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="value of the pure part")
-    ax.set_xticks(range(len(shown)), [str(model.features_[n]) for n in shown], rotation=90, fontsize=6)
+    ax.set_xticks(range(len(chosen)), [str(model.features_[n]) for n in chosen], rotation=90, fontsize=6)
     ax.set_yticks(range(model.n_components_), [str(part) for part in model.parts_.tolist()])
-    ax.set_xlabel(some_of("feature", len(shown), len(model.features_)))
+    ax.set_xlabel(some_of("feature", len(chosen), len(model.features_)))
     ax.set_ylabel("part")
     return ax
 

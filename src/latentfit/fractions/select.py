@@ -39,14 +39,14 @@ class PartsPath:
 def choose_parts(data: UnitValues, most: int, rng: np.random.Generator) -> PartsPath:
     """The number of parts, from 1 to `most`; the search ends after two numbers that were no better."""
     data = _most_varying(data, MOST_FEATURES)
-    shown = np.ones(data.values.shape, bool) if data.shown is None else data.shown
-    fold = rng.integers(FOLDS, size=shown.shape)
+    observed = np.ones(data.values.shape, bool) if data.observed is None else data.observed
+    fold = rng.integers(FOLDS, size=observed.shape)
     seeds = rng.integers(2**32, size=MOST_PARTS + 1)
     losses: list[Floats] = []  # per number of parts: squared error of each sample's left-out cells
-    cells = int(shown.sum())
+    cells = int(observed.sum())
     best = 0
     for number in candidate_numbers(range(1, most + 1), "parts"):
-        losses.append(_left_out(data, shown, fold, number, int(seeds[min(number, MOST_PARTS)])))
+        losses.append(_left_out(data, observed, fold, number, int(seeds[min(number, MOST_PARTS)])))
         if _better(losses[-1], losses[best], LEAST_VARIANCE * cells):
             best = len(losses) - 1
         elif len(losses) - 1 >= best + 2:
@@ -61,11 +61,11 @@ def _better(loss: Floats, than: Floats, rounding: float) -> bool:
     return bool(gain.sum() > max(error, rounding))
 
 
-def _left_out(data: UnitValues, shown: NDArray[np.bool_], fold: NDArray[np.int64], number: int, seed: int) -> Floats:
+def _left_out(data: UnitValues, observed: NDArray[np.bool_], fold: NDArray[np.int64], number: int, seed: int) -> Floats:
     loss = np.zeros(len(data.values))
     for one in range(FOLDS):
-        held = shown & (fold == one)
-        seen = shown & ~held
+        held = observed & (fold == one)
+        seen = observed & ~held
         steps = FractionSteps.of(UnitValues(np.where(seen, data.values, 0.0), seen))
         initialisations = list(initial_profiles(steps, number, N_INIT, np.random.default_rng([seed, one])))
         fitted = fit_parts(steps, initialisations, max_iter=SHORT, tol=ROUGH).refined.sums
@@ -79,5 +79,5 @@ def _most_varying(data: UnitValues, most: int) -> UnitValues:
         return data
     spread = data.filled().var(axis=0)
     varying = np.sort(np.argsort(-spread, kind="stable")[:most])
-    shown = None if data.shown is None else np.ascontiguousarray(data.shown[:, varying])
-    return UnitValues(np.ascontiguousarray(data.values[:, varying]), shown)
+    observed = None if data.observed is None else np.ascontiguousarray(data.observed[:, varying])
+    return UnitValues(np.ascontiguousarray(data.values[:, varying]), observed)

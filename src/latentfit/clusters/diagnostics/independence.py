@@ -19,7 +19,7 @@ Promises  under independence z has mean 0 and spread 1, whatever margins and mis
 Differs   permutations in place of a threshold from theory
 
 Symbols   paper   here         shape    meaning
-          Q       Rows         (m, L)   ones, and what is shown
+          Q       Rows         (m, L)   ones, and what is observed
           D       S            (L, L)   shrunk correlations: D ≈ S²/2
 """
 
@@ -59,17 +59,24 @@ GUMBEL_SPREAD = np.pi / np.sqrt(6)
 
 @dataclass(frozen=True)
 class Rows:
-    """Binary rows (m, L): `ones` is 1 where a cell says so, `shown` 1 where it says anything; None: everywhere."""
+    """Binary rows (m, L): `ones` is 1 where a cell says so, `observed` 1 where it says anything; None: everywhere."""
 
     ones: Bits
-    shown: Bits | None
+    observed: Bits | None
 
     @property
     def n_rows(self) -> int:
         return int(self.ones.shape[0])
 
+    def counts(self) -> tuple[Floats, Floats]:
+        """Ones of every column (L,), and rows that show it."""
+        ones = self.ones.sum(axis=0, dtype=np.float64)
+        if self.observed is None:
+            return ones, np.full_like(ones, self.n_rows)
+        return ones, self.observed.sum(axis=0, dtype=np.float64)
+
     def keep(self, columns: NDArray[np.intp]) -> Rows:
-        return Rows(self.ones[:, columns], None if self.shown is None else self.shown[:, columns])
+        return Rows(self.ones[:, columns], None if self.observed is None else self.observed[:, columns])
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ def compare_with_permutations(rows: Rows, rng: np.random.Generator, *, n_permuta
     if rows.n_rows < MIN_ROWS or len(varying) < 2:
         return [UNTESTED, UNTESTED]
     rows = rows.keep(varying)
-    pairs = None if rows.shown is None else rows.shown.T @ rows.shown
+    pairs = None if rows.observed is None else rows.observed.T @ rows.observed
 
     def measure(some: Rows) -> tuple[float, float]:
         S = shrunk_correlations(some, pairs)
@@ -111,20 +118,19 @@ def compare_with_permutations(rows: Rows, rng: np.random.Generator, *, n_permuta
 
 def varying_columns(rows: Rows) -> NDArray[np.intp]:
     """Columns that say both 0 and 1."""
-    ones = rows.ones.sum(axis=0, dtype=np.float64)
-    shown = float(rows.n_rows) if rows.shown is None else rows.shown.sum(axis=0, dtype=np.float64)
-    return np.flatnonzero((ones > 0) & (ones < shown))
+    ones, observed = rows.counts()
+    return np.flatnonzero((ones > 0) & (ones < observed))
 
 
 def permute_columns(rows: Rows, rng: np.random.Generator) -> Rows:
     """Every column's observed cells in a random order of its own."""
-    if rows.shown is None:
+    if rows.observed is None:
         cells = rows.ones.T.astype(np.float64)  # contiguous columns of 64-bit cells: numpy permutes these fastest
         return Rows(rng.permuted(cells, axis=1).T.astype(np.float32), None)
     ones = np.zeros_like(rows.ones.T)
-    for column, cells, shown in zip(ones, rows.ones.T, rows.shown.T > 0, strict=True):
-        column[shown] = rng.permutation(cells[shown])
-    return Rows(np.ascontiguousarray(ones.T), rows.shown)
+    for column, cells, observed in zip(ones, rows.ones.T, rows.observed.T > 0, strict=True):
+        column[observed] = rng.permutation(cells[observed])
+    return Rows(np.ascontiguousarray(ones.T), rows.observed)
 
 
 # ------------------------------------------------------------------ statistics
@@ -136,7 +142,7 @@ def shrunk_correlations(rows: Rows, pairs: Bits | None = None, weight: Floats | 
     `pairs` are the rows that show both columns, when known already. A pair in which one column does not vary is 0.
     """
     X = rows.ones
-    M = rows.shown
+    M = rows.observed
     left = X if weight is None else X * weight[:, None].astype(X.dtype)
     both = (left.T @ X).astype(np.float64)
     m = float(rows.n_rows) if weight is None else float(weight.sum())

@@ -164,8 +164,8 @@ def effective_rows(
     """Effective rows (K, L) of every frequency, and the variances (K,) of the weights."""
     K, L = mixture.n_classes, table.n_columns
     weight = stands_for * counted_weight(table)
-    shown = table.present
-    seen = (posterior * weight[:, None]).T @ shown + smoothing  # (K, L) rows that would know their class
+    observed = table.present
+    seen = (posterior * weight[:, None]).T @ observed + smoothing  # (K, L) rows that would know their class
     end = 0.5 / (seen + 1)
     p = np.clip(mixture.table[1::2].T, end, 1 - end)  # a frequency of exactly 0 would have no information
     complete = seen * p * (1 - p)
@@ -178,7 +178,7 @@ def effective_rows(
     unsure = np.flatnonzero(1 - posterior.max(axis=1) > SETTINGS.sure)
     some = unsure[:: _step(len(unsure), K * (len(core) + 1))]
     scale = weight[unsure].sum() / max(weight[some].sum(), 1e-300)
-    hidden = _Hidden(table.codes[some] == 1, shown[some], posterior[some], scale * weight[some], p)
+    hidden = _Hidden(table.codes[some] == 1, observed[some], posterior[some], scale * weight[some], p)
     # core: for each class its core columns, then its weight; the last class's weight is not free
     w, size = mixture.weights, len(core) + 1
     own = np.arange(K * size).reshape(K, size)
@@ -265,7 +265,7 @@ class _Hidden:
     """The information that rows hide: cells (n, L), posterior (n, K), weight (n,), frequencies (K, L)."""
 
     ones: NDArray[np.bool_]
-    shown: NDArray[np.bool_]
+    observed: NDArray[np.bool_]
     posterior: Floats
     weight: Floats
     p: Floats
@@ -305,6 +305,6 @@ class _Hidden:
         return np.asarray(posterior[:, k] * ((k == l) - posterior[:, l]) * self.weight[some])
 
     def _scores(self, some: slice, columns: NDArray[np.intp], ends: bool) -> list[Floats]:
-        ones, shown = self.ones[some][:, columns].astype(np.float64), self.shown[some][:, columns]
-        scores = [(ones - p[columns]) * shown for p in self.p]
+        ones, observed = self.ones[some][:, columns].astype(np.float64), self.observed[some][:, columns]
+        scores = [(ones - p[columns]) * observed for p in self.p]
         return [np.column_stack([s, np.ones(len(s))]) for s in scores] if ends else scores

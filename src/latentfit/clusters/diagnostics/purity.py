@@ -7,8 +7,8 @@ the fold's rows are judged by what comes out. Classes keep their numbers because
 The five fits also say how far a cluster's mean posterior error probability moves with the rows it was learnt from:
 their jackknife spread.
 
-The passes are bounded by the work they make: 20 on small tables, where overconfidence is, down to one on large ones,
-where a fold moves the parameters by next to nothing. They use SQUAREM: plain iterations forget a fold too slowly.
+The iterations are bounded by the work they make: 20 on small tables, where overconfidence is, down to one on large
+ones, where a fold moves the parameters by next to nothing. They use SQUAREM: plain iterations forget a fold too slowly.
 """
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ def cross_fit(
     doubt, by_fold = np.empty(len(label)), []
     fold = (copies.uniform(SETTINGS.fold_salt) * SETTINGS.folds).astype(np.intp)
     per_pass = max(len(label) * table.n_columns * mixture.n_classes * (SETTINGS.folds - 1), 1)
-    passes = min(max(SETTINGS.fold_work // per_pass, 1), SETTINGS.n_iter)
+    n_iter = min(max(SETTINGS.fold_work // per_pass, 1), SETTINGS.n_iter)
     which, of = np.unique(copies.pattern, return_inverse=True)
     looked_at = MemoryEngine(table.take(which), n_jobs)
     for held in range(SETTINGS.folds):
         params, rest = mixture, fold != held
         if rest.any():
             steps = table_steps(_unique_rows(table, copies, rest), mixture.n_classes, smoothing, n_jobs, tied=tied)
-            params = em(steps, mixture, max_iter=passes, tol=0.0, accelerate=True).params
+            params = em(steps, mixture, max_iter=n_iter, tol=0.0, accelerate=True).params
         moved = 1 - posterior_of(looked_at, params)[0][of, label]
         doubt[~rest] = moved[~rest]
         by_fold.append(mean_by_label(moved, label, copies.weight, mixture.n_classes))
@@ -131,7 +131,7 @@ def _unique_rows(table: Table, copies: ReplicatedRows, chosen: NDArray[np.bool_]
 # The stated impurity of a cluster is 1 − the mean posterior of its rows, cross-fitted (`cross_fit`): what is expected
 # of them if the model is right. The *certified* impurity is what they stay below in 19 cases of 20, given only when
 # the
-# cluster was tested and not flagged. It adds to the stated one its chance (rows misplaced or not, q (1 − q) each) and
+# cluster was tested and not flagged. It adds to the stated one its variance (rows misplaced or not, q (1 − q) each) and
 # the jackknife spread of the folds: a cluster stated at .095 exceeds .10 every second time.
 #
 # A flagged cluster names its suspects from the posterior-weighted correlations, which no draw disturbs: the pair with
@@ -315,17 +315,16 @@ def tested_rows(n_columns: int) -> int:
 def cells_of(table: Table, unique_rows: NDArray[np.int64], order: NDArray[np.intp]) -> Rows:
     """Some rows as ones and missing values, columns in the given order."""
     codes = table.codes[unique_rows][:, order]
-    shown = codes < np.diff(table.column_offsets)[order]
-    return Rows((codes == 1).astype(np.float32), None if shown.all() else shown.astype(np.float32))
+    observed = codes < np.diff(table.column_offsets)[order]
+    return Rows((codes == 1).astype(np.float32), None if observed.all() else observed.astype(np.float32))
 
 
 def most_varying(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
     """The columns with the largest p (1 − p) · (rows that show them), those that vary at all, and which they are."""
     varying = varying_columns(rows)
     if len(varying) > SETTINGS.max_columns:
-        ones = rows.ones[:, varying].sum(axis=0, dtype=np.float64)
-        shown = float(rows.n_rows) if rows.shown is None else rows.shown[:, varying].sum(axis=0, dtype=np.float64)
-        varying = np.sort(varying[np.argsort(-ones * (1 - ones / shown), kind="stable")[: SETTINGS.max_columns]])
+        ones, observed = rows.keep(varying).counts()
+        varying = np.sort(varying[np.argsort(-ones * (1 - ones / observed), kind="stable")[: SETTINGS.max_columns]])
     return rows.keep(varying), varying
 
 
@@ -334,9 +333,9 @@ def suspects(table: Table, copies: ReplicatedRows, membership: Floats, order: ND
     columns that weigh most in the leading direction of all correlations."""
     counted = membership * copies.weight
     members = np.flatnonzero(counted > 1e-3 * counted.max())[: 2 * tested_rows(table.n_columns)]
-    rows, kept = most_varying(cells_of(table, copies.pattern[members], order))
+    rows, columns = most_varying(cells_of(table, copies.pattern[members], order))
     S = shrunk_correlations(rows, weight=counted[members])
-    names = [table.columns[order[n]].name for n in kept]
+    names = [table.columns[order[n]].name for n in columns]
     _, (i, j) = largest_pair(S)
     leading = np.argsort(-np.abs(np.linalg.eigh(S)[1][:, -1]), kind="stable")[: SETTINGS.n_suspects]
     return (names[i], names[j]), tuple(names[n] for n in leading)

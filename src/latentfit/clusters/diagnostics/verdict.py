@@ -172,7 +172,7 @@ def _examine_zeros(examiner: Examiner, table: Table, mixture: Mixture) -> None:
 
 
 def _examine_unseen(examiner: Examiner, table: Table, n_rows: float) -> None:
-    """How many rows were never recorded is told by those with two 1s: with m of them to about one part in √m."""
+    """Rows with two 1s tell how many rows were never recorded: m of them to about one part in √m."""
     twice = float(table.each_weight() @ ((table.codes == 1).sum(axis=1) >= 2)) * n_rows / table.total_weight
     examiner.quantities["rows_with_two_ones"] = twice
     if twice < MIN_TWICE:

@@ -107,9 +107,9 @@ def path_criteria(
     """
     number = np.arange(1, len(log_likelihood) + 1)
     known = information_criteria(log_likelihood, number * (n_columns + 1) - 1, n_rows)
-    whole = -2 * log_likelihood + 2 * (number - 1) * statistical_penalty(n_columns)
-    whole = whole if sizes is None else whole + 2 * sizes
-    known["statistical"] = whole if restricted is None else np.minimum(whole, -2 * restricted)
+    unrestricted = -2 * log_likelihood + 2 * (number - 1) * statistical_penalty(n_columns)
+    unrestricted = unrestricted if sizes is None else unrestricted + 2 * sizes
+    known["statistical"] = unrestricted if restricted is None else np.minimum(unrestricted, -2 * restricted)
     known["icl"] = known["bic"] + 2 * entropy
     return {name: known[name] for name in CRITERIA}
 

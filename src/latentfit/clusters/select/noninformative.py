@@ -9,7 +9,7 @@ a
     (K − 1)(s + 1 + 3 (s + 1)^⅓)  +  Σ_k≤K [ ln C(L − s_{k−1}, s_k − s_{k−1}) + ln L ] ,
 
 and the penalty for small clusters, s_k being the informative columns with k clusters. Splitting a pure cluster along s
-given columns gains by chance what `choose_clusters` says of s columns. Along the best new ones of the noninformative
+given columns gains by chance what `criteria.py` says of s columns. Along the best new ones of the noninformative
 ones it gains more: far out a gain x has a probability of about e^−x along any one direction, so the best of C choices
 costs ln C, and ln L for their number. An informative column stays informative when clusters are added, so that no step
 chooses for nothing; a step at which every column is informative pays nothing for choosing.
@@ -84,23 +84,23 @@ class RestrictedPath:
         self.before: RestrictedFit | None = None  # the last there was: its columns stay informative
         self.better: Mixture | None = None  # the last one, if it was better than the fit to all columns
 
-    def step(self, whole: EMResult[Mixture, Sums]) -> RestrictedFit | None:
-        """The best restricted fit with as many clusters as `whole`, a fit to all columns; None when every column is
+    def step(self, unrestricted: EMResult[Mixture, Sums]) -> RestrictedFit | None:
+        """The best restricted fit with as many clusters as a fit to all columns; None when every column is
         informative."""
-        fits = [fit for init in self._initialisations(whole.params) if (fit := self._settle(init)) is not None]
+        fits = [fit for init in self._initialisations(unrestricted.params) if (fit := self._settle(init)) is not None]
         self.better = None
         if not fits:
             return None
         best = max(fits, key=lambda fit: fit.value)
         self.before = self._fit(best.mixture, best.informative, best.choices, self.max_iter)
-        penalty = (whole.params.n_classes - 1) * statistical_penalty(int(self.varying.sum()))
-        penalty += size_penalty(whole.params.weights)
-        if self.before.value > whole.log_likelihood - penalty:
+        penalty = (unrestricted.params.n_classes - 1) * statistical_penalty(int(self.varying.sum()))
+        penalty += size_penalty(unrestricted.params.weights)
+        if self.before.value > unrestricted.log_likelihood - penalty:
             self.better = self.before.mixture
         return self.before
 
-    def _initialisations(self, whole: Mixture) -> Iterator[Mixture]:
-        yield whole
+    def _initialisations(self, unrestricted: Mixture) -> Iterator[Mixture]:
+        yield unrestricted
         if self.better is not None:
             posterior, _ = posterior_of(MemoryEngine(self.rows, self.n_jobs), self.better)
             for split in split_classes(self.rows, self.better, posterior, self.rng)[:1]:
@@ -155,7 +155,7 @@ def _log_choices(n: int, k: NDArray[np.intp]) -> Floats:
 
 
 def column_gains(cells: Floats) -> Floats:
-    """g_ℓ (L,): nats that each column gains from being free, by the expected cells (2L, K) of a pass."""
+    """g_ℓ (L,): nats that each column gains from being free, by the expected cells (2L, K) of an E-step."""
     cube = cells.reshape(-1, 2, cells.shape[1])
     seen, pooled = cube.sum(axis=1), cube.sum(axis=2)
     free = xlogy(cube, cube).sum(axis=(1, 2)) - xlogy(seen, seen).sum(axis=1)

@@ -108,8 +108,8 @@ class ClusterPath:
     def preferred(self, n_clusters: int) -> RestrictedFit | None:
         """The restricted fit, if there is one and the statistical criterion prefers it to the fit to all columns."""
         fit, restricted = self.at(n_clusters), self.restricted[n_clusters - 1]
-        whole = fit.log_likelihood - (n_clusters - 1) * statistical_penalty(self.n_columns) - _size_penalty(fit.refined)
-        return None if restricted is None or restricted.value <= whole else restricted
+        penalty = (n_clusters - 1) * statistical_penalty(self.n_columns) + _size_penalty(fit.refined)
+        return None if restricted is None or restricted.value <= fit.log_likelihood - penalty else restricted
 
     def best(self, n_clusters: int) -> Mixture:
         """The preferred fit's clusters."""

@@ -124,8 +124,8 @@ class _OwnRows:
         one = (codes == 1).astype(np.float32)
         present = codes <= 1 if table.missing_columns.any() else None
         seen = None if present is None or present.all() else present.astype(np.float32)
-        kept = _inside(profile)
-        return cls(one, seen, _standardised(one, seen, kept), weight, kept)
+        inside = _inside(profile)
+        return cls(one, seen, _standardised(one, seen, inside), weight, inside)
 
     def m_step(self, upper: Singles, pseudo_rows: float) -> _Halves:
         """The halves made by memberships in the upper one (n, S), `pseudo_rows` of the class profile in each."""
