@@ -146,12 +146,6 @@ class BernoulliMixture(ClusterMixin, TableModel):
         With ``truncated=True`` the rows of zeros expected beside those that were recorded; else 0.
     selection_ : dict or None
         The number that each criterion chooses; None where it was given.
-    profiles_ : list of ndarray of shape (K, 2)
-        Per column that was not set aside: probabilities of its two values in each cluster.
-    categories_ : list of ndarray of shape (2,)
-        The two values of each of these columns; `frequencies_` count the second.
-    joint_ : `latentfit.JointPMF`
-        Joint distribution of these columns, for queries.
     n_iter_ : int
         EM iterations of the final fit.
     converged_ : bool
