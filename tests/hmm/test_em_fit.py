@@ -170,7 +170,7 @@ def test_the_held_out_proportion_is_that_of_the_steps_and_no_step_is_lost():
     data = drawn(1000, length=10)
     split = cut(data, 0)
     assert (split.learn.n_steps, split.held.n_steps) == (800, 200)
-    split = cut(data, 0, share=0.5)
+    split = cut(data, 0, proportion=0.5)
     assert (split.learn.n_steps, split.held.n_steps) == (500, 500)
     both = np.sort(np.concatenate([part.codes for part in (split.learn, split.held)]))
     np.testing.assert_array_equal(both, np.sort(data.codes))
@@ -531,7 +531,7 @@ def chosen_states(monkeypatch, by_piece, data=None, superfluous=lambda chain, sh
     """The number chosen when models of 1, 2, … states give the pieces left out `by_piece` nats."""
     asked = []
 
-    def fit(steps, held, K, before, strengths, seed):
+    def fit(steps, held, K, before, strengths):
         asked.append((K, tuple(strengths)))
         return Chain(np.full(K, 1 / K), np.full((K, K), 1 / K), np.full((K, 3), 1 / 3)), 8.0
 
@@ -539,7 +539,7 @@ def chosen_states(monkeypatch, by_piece, data=None, superfluous=lambda chain, sh
     monkeypatch.setattr(choose_states, "superfluous", superfluous)
     monkeypatch.setattr(choose_states, "_by_piece", lambda chain, held: np.array(by_piece[chain.n_states - 1], float))
     data = drawn(400) if data is None else data
-    held = cut(data, 0, share=0.25).held
+    held = cut(data, 0, proportion=0.25).held
     found = choose_states.choose_states(data, **options)
     assert found.held_out == pytest.approx([sum(by_piece[n]) / held.n_observed for n in range(len(found.held_out))])
     return found, asked, held.n_observed
@@ -603,7 +603,7 @@ def test_superfluous_states_are_empty_ones_and_doubles():
 
 def test_any_states_must_gain_a_thousandth_of_a_nat_over_none(monkeypatch):
     data = drawn(400)
-    cells = cut(data, 0, share=0.25).held.n_observed
+    cells = cut(data, 0, proportion=0.25).held.n_observed
     for gain, chosen in ((0.9e-3, 1), (1.1e-3, 2)):
         more = [-10.0 + gain * cells]
         assert chosen_states(monkeypatch, [[-10.0], more, more, more], data)[0].chosen == chosen

@@ -72,7 +72,7 @@ def test_dependence_is_measured_along_directions_of_the_other_half(size, asked, 
 
 def test_both_halves_take_their_turn():
     data = read_sequences(letters(1, sticky=0.3))
-    split = cut(data, 0, share=0.5)
+    split = cut(data, 0, proportion=0.5)
     one, other = split.learn.pairs(), split.held.pairs()
     found = hmm.neighbour_test(data, 2)
     scores = []

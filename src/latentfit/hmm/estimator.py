@@ -383,7 +383,7 @@ class CategoricalHMM(LatentModel):
             State of each step, in the order of X.
         """
         data = self._read(X, lengths, groups)
-        path, _ = best_paths(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        path, _ = best_paths(data.chains, *self.chain_.parts, threads=resolve_jobs(self.n_jobs))
         return data.in_input_order(path.astype(np.int64))
 
     def predict_proba(self, X: Any, lengths: Any = None, *, groups: Any = None) -> Floats:
@@ -445,7 +445,7 @@ class CategoricalHMM(LatentModel):
             In nats.
         """
         data = self._read(X, lengths, groups)
-        return chain_log_likelihood(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        return chain_log_likelihood(data.chains, *self.chain_.parts, threads=resolve_jobs(self.n_jobs))
 
     def sample(self, n_samples: int = 1, *, random_state: int | None = None) -> tuple[Names, NDArray[np.int32]]:
         """Draw one new sequence from the fitted model.
@@ -470,11 +470,8 @@ class CategoricalHMM(LatentModel):
         states = draw_path(self.chain_, n_samples, rng)
         return self.symbols_[draw_symbols(self.chain_, states, rng)], states
 
-    def _parts(self) -> tuple[Floats, Floats, Floats]:
-        return self.start_, self.transitions_, self.emissions_
-
     def _posteriors(self, data: Sequences) -> Floats:
-        posterior, _ = chain_posteriors(data.chains, *self._parts(), threads=resolve_jobs(self.n_jobs))
+        posterior, _ = chain_posteriors(data.chains, *self.chain_.parts, threads=resolve_jobs(self.n_jobs))
         return posterior
 
     # -------------------------------------------------------------- input

@@ -262,7 +262,7 @@ SOFT = 0.9
 
 def splits(chain: Chain, data: Sequences, number: int, at_once: int = 1, threads: int = 1) -> list[tuple[str, Chain]]:
     """Models with `at_once` states more, at most `number` of them, the most promising splits first."""
-    posterior, _ = chain_posteriors(data.chains, chain.start, chain.transitions, chain.emissions, threads=threads)
+    posterior, _ = chain_posteriors(data.chains, *chain.parts, threads=threads)
     around = _neighbours(data)
     directions = []
     for state in range(chain.n_states):

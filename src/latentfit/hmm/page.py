@@ -227,7 +227,7 @@ def state_runs(model: CategoricalHMM, data: Sequences) -> tuple[list[dict[str, A
     shown = min(data.n_sequences, SHOWN_SEQUENCES)
     begins, ends = data.offsets[:shown], data.offsets[1 : shown + 1]
     part = data.slices(begins, np.minimum(ends, begins + SHOWN_STEPS))
-    path, _ = best_paths(part.chains, *model._parts(), threads=1)
+    path, _ = best_paths(part.chains, *model.chain_.parts, threads=1)
     posterior = model._posteriors(part)
     names = distinct(data.names[:shown].tolist())
     rows: list[dict[str, Any]] = []

@@ -111,8 +111,8 @@ class StatesPath:
         return {"chosen": self.chosen, "held_out": self.held_out, "errors": self.errors, "limit": self.limit}
 
 
-def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1, seed: int = 0) -> StatesPath:
-    """Walk 1, 2, … `most` states and choose. `seed` is for studies of the walk itself: fits leave it alone."""
+def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1) -> StatesPath:
+    """Walk 1, 2, … `most` states and choose."""
     split = cut(data, FOLDS, proportion=0.25)
     if split.held is split.learn:
         return StatesPath(1, [], [], most)
@@ -123,7 +123,7 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1, 
     chains = [unigram(learn, held, steps.prior)[0]]
     describe, sound = [_by_piece(chains[0], held)], [True]
     cells = max(held.n_observed, 1)
-    best, fitted = 0, _Walk(steps, held, seed)
+    best, fitted = 0, _Walk(steps, held)
     if len(learn.within(1)) and len(held.within(1)) and data.n_symbols > 1:
         for K in candidate_numbers(range(2, most + 1), "states"):
             chain = fitted.next(K)
@@ -157,8 +157,8 @@ class _Walk:
     number.
     """
 
-    def __init__(self, steps: ChainSteps, held: Sequences, seed: int) -> None:
-        self.steps, self.held, self.seed = steps, held, seed
+    def __init__(self, steps: ChainSteps, held: Sequences) -> None:
+        self.steps, self.held = steps, held
         self.alone = not few(steps.data)
         self.strengths: Sequence[float] = SELECTION.first_strengths if self.alone else SELECTION.strengths
         self.before = [unigram(steps.data, held, steps.prior)[0]] * (1 if self.alone else len(SELECTION.strengths))
@@ -166,11 +166,11 @@ class _Walk:
     def next(self, K: int) -> Chain:
         """The model of one state more."""
         if self.alone:
-            chain, strength = _fit(self.steps, self.held, K, self.before[0], self.strengths, self.seed)
+            chain, strength = _fit(self.steps, self.held, K, self.before[0], self.strengths)
             self.before, self.strengths = [chain], (strength / 4, strength, strength * 4)
             return chain
         pairs = zip(self.before, self.strengths, strict=True)
-        chains = [_fit(self.steps, self.held, K, before, [strength], self.seed)[0] for before, strength in pairs]
+        chains = [_fit(self.steps, self.held, K, before, [strength])[0] for before, strength in pairs]
         values = [float(_by_piece(chain, self.held).sum()) for chain in chains]
         least = -np.inf
         if chains[0].n_states >= SELECTION.settled:
@@ -230,11 +230,9 @@ def _rivals(steps: ChainSteps, held: Sequences, n_states: int) -> tuple[Chain, C
     ).refined.params, more
 
 
-def _fit(
-    steps: ChainSteps, held: Sequences, K: int, before: Chain, strengths: Sequence[float], seed: int = 0
-) -> tuple[Chain, float]:
+def _fit(steps: ChainSteps, held: Sequences, K: int, before: Chain, strengths: Sequence[float]) -> tuple[Chain, float]:
     """A model of K states: from the moments, from one state fewer with one of them split, and from random models."""
-    rng = np.random.default_rng([seed, K, 3])
+    rng = np.random.default_rng([0, K, 3])  # drawn alike in every fit
     if before.n_states == K - 1:
         starts = splits(before, steps.data, SELECTION.splits, threads=steps.threads)
     else:
@@ -263,4 +261,4 @@ def without_state(chain: Chain, state: int) -> Chain:
 
 
 def _by_piece(chain: Chain, held: Sequences) -> Floats:
-    return chain_log_likelihood(held.chains, chain.start, chain.transitions, chain.emissions)
+    return chain_log_likelihood(held.chains, *chain.parts)

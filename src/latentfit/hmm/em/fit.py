@@ -201,7 +201,7 @@ def spectral_inits(data: Sequences, n_states: int, rng: np.random.Generator) -> 
 
 
 def _sound(chain: Chain) -> bool:
-    return all(bool(np.isfinite(part).all()) for part in (chain.start, chain.transitions, chain.emissions))
+    return all(bool(np.isfinite(part).all()) for part in chain.parts)
 
 
 def initial_models(
@@ -315,7 +315,7 @@ def unigram(learn: Sequences, held: Sequences, prior: ChainPrior) -> tuple[Chain
 
 def log_likelihood(chain: Chain, data: Sequences, threads: int = 1) -> float:
     """Log-likelihood of all sequences, in nats."""
-    per_sequence = chain_log_likelihood(data.chains, chain.start, chain.transitions, chain.emissions, threads=threads)
+    per_sequence = chain_log_likelihood(data.chains, *chain.parts, threads=threads)
     return float(per_sequence.sum())
 
 

@@ -42,6 +42,11 @@ class Chain:
     def n_states(self) -> int:
         return len(self.start)
 
+    @property
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        """Start, transitions and emissions, in the order of the kernels' arguments."""
+        return self.start, self.transitions, self.emissions
+
     def permuted(self, order: NDArray[np.intp]) -> Chain:
         """The same model, its states in another order."""
         return Chain(self.start[order], self.transitions[np.ix_(order, order)], self.emissions[order])
@@ -110,14 +115,8 @@ def entropy_rate(chain: Chain, rng: np.random.Generator, *, n_chains: int = 400)
     log_likelihoods = []
     for part in (codes, np.ascontiguousarray(codes[:, :FORGOTTEN])):
         offsets = np.arange(n_chains + 1, dtype=np.int64) * part.shape[1]
-        log_likelihoods.append(
-            chain_log_likelihood(
-                Chains(part.reshape(-1), offsets, settled.emissions.shape[1]),
-                settled.start,
-                settled.transitions,
-                settled.emissions,
-            )
-        )
+        chains = Chains(part.reshape(-1), offsets, settled.emissions.shape[1])
+        log_likelihoods.append(chain_log_likelihood(chains, *settled.parts))
     rates = (log_likelihoods[1] - log_likelihoods[0]) / COUNTED
     return Entropy(float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(n_chains)))
 
@@ -191,7 +190,7 @@ class ChainSteps:
         return replace(self, prior=replace(self.prior, emissions=strength))
 
     def e_step(self, params: Chain) -> ChainSums:
-        return chain_sums(self.data.chains, params.start, params.transitions, params.emissions, threads=self.threads)
+        return chain_sums(self.data.chains, *params.parts, threads=self.threads)
 
     def objective(self, params: Chain, sums: ChainSums) -> float:
         value = float(sums.log_likelihood.sum())
