@@ -181,7 +181,7 @@ def test_a_single_piece_is_both_what_is_learnt_and_what_is_left_out():
     split = cut(data, 0)
     assert split.learn is data
     assert split.held is data
-    two = cut(sequences("abcab", "bbb"), 0, share=0.5)
+    two = cut(sequences("abcab", "bbb"), 0, proportion=0.5)
     assert sorted([two.learn.n_steps, two.held.n_steps]) == [3, 5]
 
 
