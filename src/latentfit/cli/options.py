@@ -33,37 +33,31 @@ HIDDEN = click.IntRange(min=1)
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
-def output_options(default: str, *, report: bool = False, draws: bool = True) -> Callable[[F], F]:
-    """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
-    seed_help = "The one seed." if draws else "Accepted as everywhere, and not used: nothing is drawn."
+def options(*listed: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order in which the help lists them."""
 
     def add(command: F) -> F:
-        if report:
-            command = click.option("--no-report", is_flag=True, help="Write no report.html.")(command)
-            command = click.option("--no-checks", is_flag=True, expose_value=False, callback=_skip_checks,
-                                   help="Make no checks; the verdict says so.")(command)  # fmt: skip
-        for option in reversed(
-            [
-                click.option("--out", default=default, show_default=True, callback=writable,
-                             help="Folder for the results; - for stdout."),
-                click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
-                             show_default=True, help="Format of the result tables."),
-                click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
-                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=seed_help),
-                click.option("--quiet", is_flag=True, help="No messages on stderr."),
-            ]
-        ):  # fmt: skip
+        for option in reversed(listed):
             command = option(command)
         return command
 
     return add
 
 
-def _skip_checks(context: click.Context, parameter: click.Parameter, given: bool) -> None:
-    from latentfit.core.verdict import skipped_checks
-
-    if given:
-        context.with_resource(skipped_checks())
+def output_options(default: str, *, report: bool = False, draws: bool = True) -> Callable[[F], F]:
+    """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
+    seed_help = "The one seed." if draws else "Accepted as everywhere, and not used: nothing is drawn."
+    page = [click.option("--no-report", is_flag=True, help="Write no report.html.")] if report else []
+    return options(
+        click.option("--out", default=default, show_default=True, callback=writable,
+                     help="Folder for the results; - for stdout."),
+        click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), default="csv",
+                     show_default=True, help="Format of the result tables."),
+        click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=seed_help),
+        click.option("--quiet", is_flag=True, help="No messages on stderr."),
+        *page,
+    )  # fmt: skip
 
 
 def writable(context: click.Context, parameter: click.Parameter, folder: str | None) -> str | None:
@@ -129,56 +123,39 @@ class Intervals(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return named
 
 
-def engine_options(command: F) -> F:
-    """--engine, --memory, --cache, --threads, --checkpoint, --resume: where and how the passes of a long fit run."""
-    for option in reversed(
-        [
-            click.option("--engine", default="auto", show_default=True, metavar="auto|memory|stream|dask[=ADDRESS]",
-                         help="Where passes over the rows run; auto streams what would fill half of the memory."),
-            _memory_option,
-            click.option("--cache", metavar="DIR", callback=writable,
-                         help="Keep the coded rows here: the next run need not read again."),
-            _threads_option,
-            click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting."),
-            click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def weight_options(command: F) -> F:
-    """Which column holds the rows' weights, and what they are."""
-    for option in reversed(
-        [
-            click.option("--weights", metavar="COLUMN", help="Column with the rows' weights."),
-            click.option("--weight-type", type=click.Choice(["sampling", "frequency"]), default="sampling",
-                         show_default=True,
-                         help="Sampling weights leave the sample size alone; frequencies count equal rows."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def reading_options(command: F) -> F:
-    """--engine, --memory, --threads of commands that count while reading and then fit in memory."""
-    for option in reversed(
-        [
-            click.option("--engine", type=click.Choice(["auto", "memory", "stream"]), default="auto",
-                         show_default=True, help="Read files whole (memory), or part by part, adding what they count."),
-            _memory_option,
-            _threads_option,
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
 _memory_option = click.option("--memory", type=Bytes(), help="Memory to count on, like 4GB; what is free by default.")
 _threads_option = click.option(
     "--threads", type=THREADS, help="Threads; all cores by default. No result depends on it."
 )
+engine_options = options(
+    click.option("--engine", default="auto", show_default=True, metavar="auto|memory|stream|dask[=ADDRESS]",
+                 help="Where passes over the rows run; auto streams what would fill half of the memory."),
+    _memory_option,
+    click.option("--cache", metavar="DIR", callback=writable,
+                 help="Keep the coded rows here: the next run need not read again."),
+    _threads_option,
+    click.option("--checkpoint", metavar="FILE", help="Keep the parameters here while fitting."),
+    click.option("--resume", is_flag=True, help="Go on from the checkpoint, to the same result."),
+)  # fmt: skip
+"""--engine, --memory, --cache, --threads, --checkpoint, --resume: where and how the passes of a long fit run."""
+
+
+weight_options = options(
+    click.option("--weights", metavar="COLUMN", help="Column with the rows' weights."),
+    click.option("--weight-type", type=click.Choice(["sampling", "frequency"]), default="sampling",
+                 show_default=True,
+                 help="Sampling weights leave the sample size alone; frequencies count equal rows."),
+)  # fmt: skip
+"""Which column holds the rows' weights, and what they are."""
+
+
+reading_options = options(
+    click.option("--engine", type=click.Choice(["auto", "memory", "stream"]), default="auto",
+                 show_default=True, help="Read files whole (memory), or part by part, adding what they count."),
+    _memory_option,
+    _threads_option,
+)  # fmt: skip
+"""--engine, --memory, --threads of commands that count while reading and then fit in memory."""
 
 
 @contextmanager
@@ -273,13 +250,7 @@ ROLES = {
 
 def column_options(*roles: str) -> Callable[[F], F]:
     """--task, --word …: names of the columns when they are unusual."""
-
-    def add(command: F) -> F:
-        for role in reversed(roles):
-            command = click.option(f"--{role}", metavar="COLUMN", help=ROLES[role])(command)
-        return command
-
-    return add
+    return options(*(click.option(f"--{role}", metavar="COLUMN", help=ROLES[role]) for role in roles))
 
 
 def chosen_columns(**roles: str | None) -> dict[str, str]:
@@ -371,18 +342,14 @@ def table_options(command: F) -> F:
     ) -> Any:  # fmt: skip
         return command(*args, reading=Reading(columns or None, drop, missing, encoding), **more)
 
-    for option in reversed(
-        [
-            click.option("--columns", multiple=True, callback=_listed, metavar="A,B,…",
-                         help="Read these columns only (and those that other options name)."),
-            click.option("--drop", multiple=True, callback=_listed, metavar="A,B,…", help="Leave these columns out."),
-            click.option("--missing", multiple=True, callback=_listed, metavar="98,NA,…",
-                         help="Values that mean: not known, in every column; empty cells always do."),
-            click.option("--encoding", metavar="NAME", help="Encoding of text files; UTF-8 or, failing that, cp1252."),
-        ]
-    ):  # fmt: skip
-        run = option(run)
-    return run  # type: ignore[return-value]
+    return options(
+        click.option("--columns", multiple=True, callback=_listed, metavar="A,B,…",
+                     help="Read these columns only (and those that other options name)."),
+        click.option("--drop", multiple=True, callback=_listed, metavar="A,B,…", help="Leave these columns out."),
+        click.option("--missing", multiple=True, callback=_listed, metavar="98,NA,…",
+                     help="Values that mean: not known, in every column; empty cells always do."),
+        click.option("--encoding", metavar="NAME", help="Encoding of text files; UTF-8 or, failing that, cp1252."),
+    )(run)  # type: ignore[return-value]  # fmt: skip
 
 
 max_iter_option = click.option(
