@@ -16,6 +16,7 @@ import argparse
 import time
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from real_tables import tables
@@ -73,9 +74,9 @@ def main() -> None:
         if options.folds:
             dealt = []
             for salt in range(1, options.folds + 1):
-                choose_classes.FOLD_SEED = salt
+                choose_classes.SEARCH = replace(choose_classes.SEARCH, fold_seed=salt)
                 dealt.append(LatentClass(select=options.select, bins=10, n_jobs=1).fit(frame).n_components_)
-            choose_classes.FOLD_SEED = 0
+            choose_classes.SEARCH = replace(choose_classes.SEARCH, fold_seed=0)
             line += f"folds dealt anew {dealt}; "
         print(line + " ".join(map(str, found)), flush=True)
     if number:

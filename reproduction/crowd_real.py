@@ -96,7 +96,7 @@ def _run_row(run: Run, name: str, crowd: KnownCrowd, recipe: Recipe, repeats: in
 
 def missing_note(name: str, labels: Labels) -> str:
     """Share of missing co-occurrences before and after imputation by designated workers, and the paper's."""
-    observed = count_label_pairs(labels).met()
+    observed = count_label_pairs(labels).co_observed()
     ours = 100 * (1 - observed.mean()), 100 * (1 - reachable(observed).mean())
     text = f"{name}: missing co-occurrences before and after imputation {ours[0]:.2f} → {ours[1]:.2f} %"
     if name in MISSING_BLOCKS:

@@ -26,7 +26,7 @@ from latentfit.core.mixture.spa import balanced_split, factor_spa, naive_split, 
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine
 from latentfit.tables.estimator.latent_class import LatentClass
-from latentfit.tables.init.ctd import factor_ctd
+from latentfit.tables.init import factor_ctd
 
 PAPER, DENOISED, SEARCHED = "as published", "denoised", "searched"
 SPLITS = 10
@@ -59,7 +59,7 @@ def spa_naive(n_left: int, denoise: bool) -> Start:
         frequencies = pair_frequencies(count_table_pairs(table).dense(), table.column_offsets)
         split = naive_split(table.n_columns, n_left)
         found = factor_spa(frequencies, table.column_offsets, n_components, split, denoise=denoise)
-        return fill_classes(found.mixture, RowView(table), n_components, rng)
+        return fill_classes(found, RowView(table), n_components, rng)
 
     return start
 
@@ -71,7 +71,7 @@ def spa_searched(table: Table, n_components: int, rng: np.random.Generator) -> M
     tried = []
     for _ in range(SPLITS):
         split = balanced_split(np.diff(table.column_offsets), rng)
-        found = factor_spa(frequencies, table.column_offsets, n_components, split).mixture
+        found = factor_spa(frequencies, table.column_offsets, n_components, split)
         tried.append(fill_classes(found, RowView(table), n_components, rng))
     return max(tried, key=lambda mixture: pair_log_likelihood(counts, mixture))
 

@@ -128,7 +128,7 @@ def test_real_weights_keep_kish_rows_and_none_twice():
     weight = np.random.default_rng(1).gamma(2.0, size=4_000)
     copies = single_rows(replace(table, row_weight=weight), 10_000, 0)
     kept = thinned(copies, 3)
-    assert len(np.unique(copies.pattern)) == len(copies.pattern) == 4_000
+    assert len(np.unique(copies.unique_row)) == len(copies.unique_row) == 4_000
     assert kept.sum() == pytest.approx(weight.sum() ** 2 / np.square(weight).sum(), rel=0.05)
     light, heavy = np.quantile(copies.weight, [0.2, 0.8])
     assert kept[copies.weight < light].mean() < 0.5 < 0.9 < kept[copies.weight > heavy].mean()

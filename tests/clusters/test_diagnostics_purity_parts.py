@@ -169,7 +169,7 @@ def test_the_pair_that_betrays_a_cluster_is_named():
     assert set(pair) == {"c1", "c4"}
     assert len(names) == 5
     assert set(names[:2]) == {"c1", "c4"}
-    membership = np.where(codes[copies.pattern, 1] == codes[copies.pattern, 4], 1.0, 1e-4)  # others do not count
+    membership = np.where(codes[copies.unique_row, 1] == codes[copies.unique_row, 4], 1.0, 1e-4)  # others do not count
     assert set(purity.suspects(table, copies, membership, order)[0]) == {"c1", "c4"}
 
 
@@ -191,15 +191,15 @@ def test_each_fold_is_judged_by_a_fit_without_it(work, passes, monkeypatch):
     codes = (rng.random((80, 4)) < P[rng.integers(2, size=80)]).astype(np.uint8)
     table, mixture = table_of(codes), mixture_of([0.5, 0.5], P)
     copies = single_rows(table, 1000, 0)
-    label = posterior_of(MemoryEngine(table, 1), mixture)[0][copies.pattern].argmax(axis=1)
+    label = posterior_of(MemoryEngine(table, 1), mixture)[0][copies.unique_row].argmax(axis=1)
     monkeypatch.setattr(purity, "SETTINGS", replace(purity.SETTINGS, fold_work=work))
     found = cross_fit.cross_fit(table, mixture, copies, label, smoothing=1.0)
     fold = np.floor(copies.uniform(purity.SETTINGS.fold_salt) * 5).astype(int)
     assert set(fold) == set(range(5))
     for held in range(5):
-        rest = table_of(codes[copies.pattern[fold != held]])
+        rest = table_of(codes[copies.unique_row[fold != held]])
         fitted = em(table_steps(rest, 2, 1.0, 1), mixture, max_iter=passes, tol=0.0, accelerate=True).params
-        doubt = 1 - posterior_of(MemoryEngine(table, 1), fitted)[0][copies.pattern, label]
+        doubt = 1 - posterior_of(MemoryEngine(table, 1), fitted)[0][copies.unique_row, label]
         np.testing.assert_allclose(found.doubt[fold == held], doubt[fold == held], atol=1e-9)
         by_label = [doubt[label == k].mean() for k in range(2)]
         np.testing.assert_allclose(found.by_fold[held], by_label, atol=1e-9)

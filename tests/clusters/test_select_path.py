@@ -15,7 +15,7 @@ from latentfit.clusters.select.path import ClusterPath, cluster_path, most_clust
 from latentfit.clusters.select.splits import MIN_PROPORTION, split_classes, with_split, with_twin
 from latentfit.core.errors import DataError
 from latentfit.core.mixture.em import entropy_of, plain_steps
-from latentfit.core.mixture.merge_init import merge_down, single_merges
+from latentfit.core.mixture.init import merge_down, single_merges
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column, Table, group_rows
 from latentfit.engine.memory import MemoryEngine, posterior_of

@@ -36,8 +36,8 @@ from latentfit.clusters.select.splits import (
     with_twin,
 )
 from latentfit.core.em import EMResult
-from latentfit.core.mixture import merge_init as merging
-from latentfit.core.mixture.merge_init import merge_down, merged_inits, single_merges
+from latentfit.core.mixture import init as merging
+from latentfit.core.mixture.init import merge_down, merged_inits, single_merges
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column, Table, group_rows
 from latentfit.engine.memory import Sums
@@ -195,7 +195,7 @@ def test_few_numbers_at_a_time_merge_the_same(monkeypatch):
     counts, weights = rng.random((4, 7)), rng.random(7)
     want = merge_down(counts, weights, offsets, 3)
     for chunk in (1, 9, 30):
-        monkeypatch.setattr(merging, "CHUNK", chunk)
+        monkeypatch.setattr(merging, "SEARCH", replace(merging.SEARCH, chunk=chunk))
         for one, other in zip(merge_down(counts, weights, offsets, 3), want, strict=True):
             np.testing.assert_array_equal(one, other)
     same = merge_down(counts, weights, offsets, 7)
@@ -216,7 +216,7 @@ def test_how_many_classes_are_merged(monkeypatch, rows, wanted, most_rows, work,
         return many
 
     monkeypatch.setattr(merging, "MERGE_ROWS", most_rows)
-    monkeypatch.setattr(merging, "MERGE_WORK", work)
+    monkeypatch.setattr(merging, "SEARCH", replace(merging.SEARCH, merge_work=work))
     monkeypatch.setattr(merging, "KINDS", (("kind", lambda view, n, rng: n),))
     monkeypatch.setattr(merging, "merged_init", init)
     sample = SimpleNamespace(table=table_of(np.random.default_rng(0).integers(2, size=(rows, 4))), view=None)

@@ -9,7 +9,7 @@ import pytest
 
 from latentfit.core.kernels import DenseCodes, mixture_rows, mixture_sums
 from latentfit.core.mixture.init import random_init
-from latentfit.core.table.table import Column, Table, has_missing, plan_groups, plan_packing
+from latentfit.core.table.table import Column, Table, plan_groups, plan_packing
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
 SIZES = {"binary": [2] * 23, "mixed": [2, 3, 10, 2, 7, 4, 1, 2, 2, 5], "wide": [2, 300, 2, 3, 2, 2]}
@@ -44,7 +44,7 @@ def test_packing_changes_no_sum(kind: str, missing_columns: float) -> None:
 
 def test_a_state_stands_for_the_cells_of_its_rows() -> None:
     table = made(SIZES["mixed"], 0.3, n_rows=50)
-    packing = plan_packing(4_000, table.column_offsets, has_missing(table.codes, np.diff(table.column_offsets)))
+    packing = plan_packing(4_000, table.column_offsets, table.missing_columns)
     assert packing is not None
     cells = DenseCodes(packing.pack(table.codes), packing.column_offsets, packing.columns)
     log_table = np.arange(float(table.column_offsets[-1]))[

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import latentfit
 import latentfit.core.table.table as table_module
+import latentfit.tables.estimator.latent_class as latent_class
 from latentfit import BernoulliMixture, LatentClass, LatentClassClassifier
 from latentfit.core.errors import DataError
 from latentfit.core.table.input import read_table
@@ -267,7 +270,7 @@ def test_many_small_partial_fits_keep_all_rows_until_they_are_too_many(monkeypat
         model.partial_fit(frame[at : at + 50])
     assert len(model._later) == 12  # not yet joined
     assert model.fit_indices() == pytest.approx(model.fit_indices(frame), rel=1e-9)
-    monkeypatch.setattr("latentfit.tables.estimator.latent_class.EXAMINED_ROWS", 100)
+    monkeypatch.setattr(latent_class, "SEARCH", replace(latent_class.SEARCH, examined_rows=100))
     model.partial_fit(frame[:50])
     with pytest.raises(DataError, match="the rows from before partial_fit are not kept"):
         model.fit_indices()

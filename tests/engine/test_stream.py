@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from sklearn.base import clone
 
 import latentfit
+import latentfit.tables.estimator.latent_class as latent_class
 from latentfit import BernoulliMixture, LatentClass
 from latentfit.core.errors import DataError, FileFormatError
 from latentfit.core.estimator import model_state
@@ -277,7 +279,7 @@ def test_weights_of_files_give_the_bits_of_memory(weights, grouped, request, mon
     if not grouped:
         request.getfixturevalue("ungrouped")
         monkeypatch.setattr("latentfit.tables.estimator.latent_class.SAMPLE_ROWS", 200)
-        monkeypatch.setattr("latentfit.tables.estimator.latent_class.EXAMINED_ROWS", 500)
+        monkeypatch.setattr(latent_class, "SEARCH", replace(latent_class.SEARCH, examined_rows=500))
         monkeypatch.setattr("latentfit.clusters.estimator.SAMPLED_ROWS", 300)
         monkeypatch.setattr(table_module, "BLOCK_ROWS", 64)
         monkeypatch.setattr("latentfit.core.table.stored.BLOCK_ROWS", 64)

@@ -251,7 +251,7 @@ def test_blocks_are_imputed_some_at_a_time(monkeypatch):
     monkeypatch.setattr(designated, "BLOCKS_AT_ONCE", 2)
     parts = designated.impute_designated(pairs)
     np.testing.assert_array_equal(parts.X, whole.X)
-    assert whole.missing_before == pytest.approx(1 - pairs.met().mean())
+    assert whole.missing_before == pytest.approx(1 - pairs.co_observed().mean())
     assert whole.missing_after == pytest.approx(1 - whole.known.mean())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log, sqrt
 from types import SimpleNamespace
 
@@ -277,13 +278,13 @@ def test_p_values_of_a_column_are_the_smaller_of_sum_and_largest(monkeypatch):
 
 def test_too_wide_columns_are_left_out_in_the_order_of_their_names(monkeypatch):
     table = table_of(np.zeros((3, 4)), [6, 3, 3, 3])
-    monkeypatch.setattr(table_pairs, "MAX_CELLS", 15)
+    monkeypatch.setattr(table_pairs, "LIMITS", replace(table_pairs.LIMITS, max_cells=15))
     assert table_pairs.chosen_columns(table).tolist() == [0, 1, 2, 3]
-    monkeypatch.setattr(table_pairs, "MAX_CELLS", 14)
+    monkeypatch.setattr(table_pairs, "LIMITS", replace(table_pairs.LIMITS, max_cells=14))
     assert table_pairs.chosen_columns(table).tolist() == [1, 2, 3]  # above a third of the room: last, and no room left
-    monkeypatch.setattr(table_pairs, "MAX_CELLS", 9)
+    monkeypatch.setattr(table_pairs, "LIMITS", replace(table_pairs.LIMITS, max_cells=9))
     assert table_pairs.chosen_columns(table).tolist() == [1, 2, 3]
-    monkeypatch.setattr(table_pairs, "MAX_CELLS", 8)
+    monkeypatch.setattr(table_pairs, "LIMITS", replace(table_pairs.LIMITS, max_cells=8))
     assert len(table_pairs.chosen_columns(table)) == 2
 
 
@@ -367,24 +368,28 @@ def test_long_tables_are_asked_on_a_sample_first(monkeypatch):
         return Gain(1.0 if len(asked) % 2 else 9.0, 5.0, some.total_weight)
 
     monkeypatch.setattr(table_classes, "_gain", gain)
-    monkeypatch.setattr(table_classes, "GAIN_WORK", 12 * 1500)
-    monkeypatch.setattr(table_classes, "GAIN_LIMIT", 2500 * 12 * 10)  # ten passes, two for the classes
+    monkeypatch.setattr(table_classes, "LIMITS", replace(table_classes.LIMITS, gain_work=12 * 1500))
+    monkeypatch.setattr(
+        table_classes, "LIMITS", replace(table_classes.LIMITS, gain_limit=2500 * 12 * 10)
+    )  # ten passes, two for the classes
     assert table_classes.least_gain(table, m).nats == 9.0
     assert asked == [(1500, 30), (2500, 8)]
-    monkeypatch.setattr(table_classes, "GAIN_LIMIT", 2500 * 12 * 6)
+    monkeypatch.setattr(table_classes, "LIMITS", replace(table_classes.LIMITS, gain_limit=2500 * 12 * 6))
     asked.clear()
     assert table_classes.least_gain(table, m).nats == 1.0  # four passes would say nothing
     assert asked == [(1500, 30)]
-    monkeypatch.setattr(table_classes, "GAIN_LIMIT", 2500 * 12 * 7)
+    monkeypatch.setattr(table_classes, "LIMITS", replace(table_classes.LIMITS, gain_limit=2500 * 12 * 7))
     asked.clear()
     table_classes.least_gain(table, m)
     assert asked == [(1500, 30), (2500, 5)]
     asked.clear()
-    monkeypatch.setattr(table_classes, "GAIN_WORK", 12 * 2500)
+    monkeypatch.setattr(table_classes, "LIMITS", replace(table_classes.LIMITS, gain_work=12 * 2500))
     table_classes.least_gain(table, m)
     assert asked == [(2500, 30)]
     asked.clear()
-    monkeypatch.setattr(table_classes, "GAIN_WORK", 1)  # a thousand rows at the least
+    monkeypatch.setattr(
+        table_classes, "LIMITS", replace(table_classes.LIMITS, gain_work=1)
+    )  # a thousand rows at the least
     table_classes.least_gain(table, m)
     assert asked[0] == (1000, 30)
 

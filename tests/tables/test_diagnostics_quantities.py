@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from math import log, sqrt
 
 import numpy as np
@@ -163,13 +162,6 @@ def test_fit_indices_by_hand():
     mixed = np.array([[1.0, 0.0], [0.5, 0.5]])
     assert indices.entropy_r2(mixed, np.array([3.0, 1.0])) == pytest.approx(0.75)
     assert np.isnan(indices.entropy_r2(np.ones((4, 1))))
-
-
-def test_compare_is_frame_ready(world):
-    table, mixture = world
-    found = indices.compare(table, [mixture.n_classes], lambda _table, _number: mixture)
-    expected = asdict(indices.fit_indices(table, mixture)) | {"smallest": mixture.weights.min()}
-    assert found == {"n_components": [mixture.n_classes]} | {name: [value] for name, value in expected.items()}
 
 
 def test_kruskal_count():

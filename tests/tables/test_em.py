@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_cells_are_dealt_by_hashes_and_each_is_hidden_once():
     codes = rng.integers(0, 2, (300, 6)).astype(np.uint8)
     codes[rng.random((300, 6)) < 0.1] = 255
     rows, _, folds = choose_classes.cell_folds(table_of(codes))
-    assert len(folds) == choose_classes.FOLDS
+    assert len(folds) == choose_classes.SEARCH.folds
     hidden = 0
     for fold in folds:
         both = fold.shown.present.astype(int) + fold.hidden.present
@@ -110,7 +111,7 @@ def test_cells_are_dealt_by_hashes_and_each_is_hidden_once():
 def test_large_tables_fit_as_many_folds_as_hide_enough_cells(monkeypatch):
     table = table_of(np.random.default_rng(0).integers(0, 2, (300, 6)))  # 1,800 cells, 360 a fold
     for enough, wanted in ((1, 1), (360, 1), (361, 2), (10**6, 5)):
-        monkeypatch.setattr(choose_classes, "ENOUGH_CELLS", enough)
+        monkeypatch.setattr(choose_classes, "SEARCH", replace(choose_classes.SEARCH, enough_cells=enough))
         assert len(choose_classes.cell_folds(table)[2]) == wanted
 
 

@@ -11,8 +11,16 @@ import pytest
 from latentfit import LatentClass
 from latentfit.core.em import em
 from latentfit.core.mixture.em import table_steps
-from latentfit.core.mixture.init import draw_sample, moment_inits, naive_spa, pair_frequencies, random_init, spa_init
-from latentfit.core.mixture.merge_init import merge_down, merged_inits
+from latentfit.core.mixture.init import (
+    draw_sample,
+    merge_down,
+    merged_inits,
+    moment_inits,
+    naive_spa,
+    pair_frequencies,
+    random_init,
+    spa_init,
+)
 from latentfit.core.mixture.spa import factor_spa, naive_split, pair_log_likelihood
 from latentfit.core.multistart import Candidate, successive_halving
 from latentfit.core.table.input import read_table
@@ -120,7 +128,7 @@ def test_quick_spa_is_near_the_exact_one_on_exact_moments() -> None:
     counts = (truth.table * truth.weights) @ truth.table.T
     split = naive_split(6, 3)
     frequencies = pair_frequencies(counts, truth.column_offsets)
-    exact, quick = (factor_spa(frequencies, truth.column_offsets, 2, split, exact=e).mixture for e in (True, False))
+    exact, quick = (factor_spa(frequencies, truth.column_offsets, 2, split, exact=e) for e in (True, False))
     assert np.isfinite(pair_log_likelihood(counts, exact))
     assert np.allclose(exact.table, quick.table, atol=0.2)
     sample = draw_sample(read_table(made(5)), 20_000, 0)

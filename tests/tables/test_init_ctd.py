@@ -9,8 +9,8 @@ from latentfit.core.errors import DataError
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
 from latentfit.core.simplex import project_to_simplex
 from latentfit.core.table.table import Column, Table
-from latentfit.tables.init.ctd import CoupledTriples, _random_factors, alternate, factor_ctd
-from latentfit.tables.moments import choose_triples, count_table_triples
+from latentfit.tables.init import CoupledTriples, _random_factors, alternate, factor_ctd
+from latentfit.tables.moments import choose_triples, count_table_triples, triple_frequencies
 
 
 def small_table(seed, weight=None, n_columns=5):
@@ -20,19 +20,24 @@ def small_table(seed, weight=None, n_columns=5):
     return Table(codes, tuple(Column(n, np.arange(3)) for n in range(n_columns)), weight)
 
 
-def test_counts_equal_their_twin_and_add():
+def all_triples(table):
+    triples = choose_triples(table.n_columns, None, np.random.default_rng(0))
+    return triples, count_table_triples(table, triples)
+
+
+def test_counts_of_triples_equal_a_literal_count():
     table = small_table(0)
-    counts = count_table_triples(table)
-    assert len(counts.columns) == 10
-    for (j, k, l), block in zip(counts.columns, counts.counts, strict=True):
+    triples, counts = all_triples(table)
+    assert len(triples) == 10
+    for (j, k, l), block in zip(triples, counts, strict=True):
         twin = np.zeros((3, 3, 3), np.int64)
         for row in table.codes:
             if row[j] < 3 and row[k] < 3 and row[l] < 3:
                 twin[row[j], row[k], row[l]] += 1
         assert block.dtype == np.int64
         assert np.array_equal(block, twin)
-    halves = [count_table_triples(table.take(np.arange(*ends))) for ends in ((0, 25), (25, 60))]
-    assert all(np.array_equal(a, b) for a, b in zip((halves[0] + halves[1]).counts, counts.counts, strict=True))
+    halves = [all_triples(table.take(np.arange(*ends)))[1] for ends in ((0, 25), (25, 60))]
+    assert all(np.array_equal(a + b, c) for a, b, c in zip(*halves, counts, strict=True))
 
 
 def test_weights_are_replicated_rows_and_may_be_fractions():
@@ -40,9 +45,9 @@ def test_weights_are_replicated_rows_and_may_be_fractions():
     table = small_table(0, weight)
     copies = table.take(np.repeat(np.arange(60), weight.astype(int)))
     plain = Table(copies.codes, copies.columns)
-    for a, b in zip(count_table_triples(table).counts, count_table_triples(plain).counts, strict=True):
+    for a, b in zip(all_triples(table)[1], all_triples(plain)[1], strict=True):
         assert np.array_equal(a, b)
-    assert count_table_triples(small_table(0, weight + 0.5)).counts[0].dtype == np.float64
+    assert all_triples(small_table(0, weight + 0.5))[1][0].dtype == np.float64
 
 
 def test_a_choice_of_triples_is_spread_and_a_crowd_of_cells_refused():
@@ -51,14 +56,14 @@ def test_a_choice_of_triples_is_spread_and_a_crowd_of_cells_refused():
     assert np.ptp(np.bincount(chosen.ravel(), minlength=12)) <= 4
     wide = Table(np.zeros((1, 3), np.uint16), tuple(Column(n, np.arange(400)) for n in range(3)))
     with pytest.raises(DataError, match="count fewer triples"):
-        count_table_triples(wide)
+        all_triples(wide)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_objective_is_its_twin_and_never_rises(seed):
     rng = np.random.default_rng(seed)
     table = small_table(seed)
-    triples, marginals = count_table_triples(table).frequencies()
+    triples, marginals = triple_frequencies(*all_triples(table))
     problem = CoupledTriples(triples, marginals, table.column_offsets)
     init = _random_factors(table.column_offsets, 4, rng)
     twin = 0.0

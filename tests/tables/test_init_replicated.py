@@ -12,7 +12,7 @@ from latentfit.core.mixture.em import quasi_newton, table_steps
 from latentfit.core.mixture.init import random_init
 from latentfit.core.multistart import Candidate, multistart
 from latentfit.core.table.input import read_table
-from latentfit.tables.init.multistart import MIN_INIT, MOST, n_init_for
+from latentfit.tables.init import MIN_INIT, SEARCH, n_init_for
 
 
 def interviews(draw: int) -> np.ndarray:
@@ -75,8 +75,8 @@ def test_the_number_of_initialisations_can_be_given() -> None:
 
 def test_more_initialisations_where_a_pass_is_cheap() -> None:
     small, large = read_table(interviews(0)), read_table(np.random.default_rng(0).integers(9, size=(20_000, 12)))
-    assert n_init_for(small, 3) == MOST
-    assert MIN_INIT < n_init_for(large, 4) < MOST
+    assert n_init_for(small, 3) == SEARCH.most
+    assert MIN_INIT < n_init_for(large, 4) < SEARCH.most
     assert n_init_for(large, 30) == MIN_INIT
     assert n_init_for(small, 1) == 1
 

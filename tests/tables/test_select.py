@@ -7,7 +7,7 @@ import pandas as pd
 
 from latentfit import LatentClass
 from latentfit.core.table.input import read_table
-from latentfit.tables.select import FOLDS, cell_folds
+from latentfit.tables.select import SEARCH, cell_folds
 
 
 def made(n_classes: int, seed: int, n_columns: int = 6) -> pd.DataFrame:
@@ -80,7 +80,7 @@ def test_every_cell_is_hidden_once_and_row_by_row() -> None:
     rows, few, folds = cell_folds(table)
     assert few is table
     assert len(rows.weight) == 600
-    assert len(folds) == FOLDS
+    assert len(folds) == SEARCH.folds
     for fold in folds:
         assert fold.shown.total_weight == fold.hidden.total_weight == 600
         assert not (fold.shown.present & fold.hidden.present).any()

@@ -19,7 +19,7 @@ from latentfit.core.frames import build_frame, find_column
 from latentfit.core.kernels import BLOCK_ROWS
 from latentfit.core.names import decoded
 from latentfit.core.registry import load
-from latentfit.core.table.coding import read_weights
+from latentfit.core.table.stored import read_weights
 from latentfit.io.read import read_columns
 from latentfit.io.scan import join_batches, scan
 from latentfit.io.text_lines import is_text

@@ -31,8 +31,7 @@ from latentfit.cli.results import Results, conclude, of_model, summarise
 if TYPE_CHECKING:
     from latentfit.tables.estimator.latent_class import LatentClass
 
-SHOWN = 8
-"""Classes and columns shown on the screen."""
+SHOWN = 8  # Classes and columns shown on the screen.
 
 
 @click.command()
@@ -71,8 +70,7 @@ def table(
     """
     from latentfit.cli.rows import RowFiles, fit_rows
     from latentfit.core.estimator import model_state
-    from latentfit.tables.estimator.evidence import rows_needed
-    from latentfit.tables.estimator.latent_class import LatentClass
+    from latentfit.tables.estimator.latent_class import LatentClass, rows_needed
 
     console, checkpoint_options = Terminal(quiet), checkpoint_settings(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)

@@ -7,7 +7,7 @@ of two halves of the data are the sum of theirs.
 Paper     Kargas, Sidiropoulos & Fu 2018: the marginals that coupled tensor decomposition takes apart
 Needs     a table of at least three columns
 Promises  exact counts, all triples or as many as asked for, every column in about equally many
-Differs   some triples in place of all: there are N³/6 of them, and `tables/init/ctd.py` does not need all
+Differs   some triples in place of all: there are N³/6 of them, and `tables/init.py` does not need all
 
 Symbols   paper   here          shape             meaning
           X_jkl   frequencies   (I_j, I_k, I_l)   estimated marginal of three columns
@@ -15,7 +15,7 @@ Symbols   paper   here          shape             meaning
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -31,29 +31,14 @@ from latentfit.core.table.table import Table
 Counts = NDArray[Any]  # int64, or float64 when rows have fractional weights
 Triples = NDArray[np.intp]
 
+# Cells all counted triples may have together: 400 MB as int64; more asks for a choice of triples.
 MAX_CELLS = 50_000_000
-"""Cells all counted triples may have together: 400 MB as int64; more asks for a choice of triples."""
 
 
-@dataclass(frozen=True)
-class TripleCounts:
-    """Counts of chosen triples j < k < l of columns: `columns` (T, 3) and T arrays (I_j, I_k, I_l)."""
-
-    columns: Triples
-    counts: tuple[Counts, ...]
-    column_offsets: NDArray[np.int32]
-
-    def __add__(self, other: TripleCounts) -> TripleCounts:
-        if not (
-            np.array_equal(self.column_offsets, other.column_offsets) and np.array_equal(self.columns, other.columns)
-        ):
-            raise ValueError("triple counts of different columns cannot be added")
-        return replace(self, counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
-
-    def frequencies(self) -> tuple[Triples, list[Floats]]:
-        """The triples seen together at least once (T′, 3), and their estimated marginals, each summing to one."""
-        seen = [index for index, block in enumerate(self.counts) if block.sum() > 0]
-        return self.columns[seen], [self.counts[index] / self.counts[index].sum() for index in seen]
+def triple_frequencies(triples: Triples, counts: Sequence[Counts]) -> tuple[Triples, list[Floats]]:
+    """The triples seen together at least once (T′, 3), and their estimated marginals, each summing to one."""
+    seen = [index for index, block in enumerate(counts) if block.sum() > 0]
+    return triples[seen], [counts[index] / counts[index].sum() for index in seen]
 
 
 def choose_triples(n_columns: int, most: int | None, rng: np.random.Generator) -> Triples:
@@ -72,10 +57,8 @@ def choose_triples(n_columns: int, most: int | None, rng: np.random.Generator) -
     return np.array(sorted(list(chosen)[:most]), np.intp)
 
 
-def count_table_triples(table: Table, triples: Triples | None = None) -> TripleCounts:
-    """Exact counts of the given triples (T, 3), of all of them by default; equal rows count as often as they weigh."""
-    if triples is None:
-        triples = choose_triples(table.n_columns, None, np.random.default_rng(0))
+def count_table_triples(table: Table, triples: Triples) -> list[Counts]:
+    """Exact counts of triples (T, 3), each (I_j, I_k, I_l); equal rows count as often as they weigh."""
     sizes = np.diff(table.column_offsets).astype(np.int64)
     n_cells = int(sizes[triples].prod(axis=1).sum())
     if n_cells > MAX_CELLS:
@@ -92,4 +75,4 @@ def count_table_triples(table: Table, triples: Triples | None = None) -> TripleC
         at = ((codes[shown, j] * sizes[k]) + codes[shown, k]) * sizes[l] + codes[shown, l]
         flat = np.bincount(at, None if weight is None else weight[shown], minlength=int(sizes[[j, k, l]].prod()))
         counts.append((flat.astype(np.int64) if whole else flat).reshape(sizes[j], sizes[k], sizes[l]))
-    return TripleCounts(triples, tuple(counts), table.column_offsets)
+    return counts

@@ -15,18 +15,12 @@ from latentfit.report.page import MOST_ROWS, Ask, Block, Chart, Column, Context,
 from latentfit.tables.estimator.latent_class import LatentClass
 from latentfit.tables.plot import informative_categories
 
-N_INFORMATIVE = 12
-"""Cells (column = category) in the first picture."""
-SHOWN_COLUMNS = 30
-"""Columns in the picture of information."""
-SHOWN_CLASSES = 30
-"""Classes in pictures, the heaviest ones."""
-ASK_NUMBERS = 40_000
-"""Probabilities of the model that the page holds to be asked: about 450 KB."""
-PROFILE_NUMBERS = 8_000
-"""Probabilities in the picture of profiles."""
-DIGITS = 9
-"""Significant digits of a probability in the page: more than `latentfit query` prints."""
+N_INFORMATIVE = 12  # Cells (column = category) in the first picture.
+SHOWN_COLUMNS = 30  # Columns in the picture of information.
+SHOWN_CLASSES = 30  # Classes in pictures, the heaviest ones.
+ASK_NUMBERS = 40_000  # Probabilities of the model that the page holds to be asked: about 450 KB.
+PROFILE_NUMBERS = 8_000  # Probabilities in the picture of profiles.
+DIGITS = 9  # Significant digits of a probability in the page: more than `latentfit query` prints.
 
 USES = (
     "latentfit impute fills the missing values of a table with this model, latentfit predict --target predicts a "

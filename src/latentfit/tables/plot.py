@@ -12,12 +12,9 @@ from latentfit.core.errors import DataError
 from latentfit.core.mixture.joint import JointPMF
 from latentfit.tables.estimator.latent_class import LatentClass
 
-MAX_CELLS = 24
-"""Categories in the picture of profiles: more cannot be read."""
-MAX_COLUMNS = 40
-"""Columns in the picture of information."""
-MOST_WRITTEN = 8
-"""Classes up to which probabilities are written into the map."""
+MAX_CELLS = 24  # Categories in the picture of profiles: more cannot be read.
+MAX_COLUMNS = 40  # Columns in the picture of information.
+MOST_WRITTEN = 8  # Classes up to which probabilities are written into the map.
 
 
 def plot_classes(model: LatentClass, *, most: int = MAX_CELLS, ax: Any = None) -> Any:
@@ -26,16 +23,16 @@ def plot_classes(model: LatentClass, *, most: int = MAX_CELLS, ax: Any = None) -
     Parameters
     ----------
     model : LatentClass
-        The fitted model.
-    most : int, default=MAX_CELLS
-        Number of answers (column = category) shown.
+        A fitted model.
+    most : int, default=24
+        Largest number of answers (column = category).
     ax : matplotlib Axes or None, default=None
-        Axes to draw on; None makes some.
+        Where to draw; None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
-        The axes that were drawn on.
+    ax : matplotlib Axes
+        The axes with the picture.
 
     Examples
     --------
@@ -67,16 +64,16 @@ def plot_information(model: LatentClass, *, most: int = MAX_COLUMNS, ax: Any = N
     Parameters
     ----------
     model : LatentClass
-        The fitted model.
-    most : int, default=MAX_COLUMNS
-        Number of columns shown.
+        A fitted model.
+    most : int, default=40
+        Largest number of columns.
     ax : matplotlib Axes or None, default=None
-        Axes to draw on; None makes some.
+        Where to draw; None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
-        The axes that were drawn on.
+    ax : matplotlib Axes
+        The axes with the picture.
 
     Examples
     --------
@@ -104,14 +101,14 @@ def plot_selection(model: LatentClass, *, ax: Any = None) -> Any:
     Parameters
     ----------
     model : LatentClass
-        The fitted model.
+        A fitted model that chose its number of classes.
     ax : matplotlib Axes or None, default=None
-        Axes to draw on; None makes some.
+        Where to draw; None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
-        The axes that were drawn on.
+    ax : matplotlib Axes
+        The axes with the picture.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """How many classes? The likelihood of hidden cells, or BIC, along a growing path.
 
-Every cell is hidden once: the observed cells of each row are dealt to `FOLDS` folds, by hashes of what the row says
-and of the columns' names, never by the seed. At every number the classes of all cells start the EM run of each fold, so
-that all folds stand near the same optimum. Two rules keep the number where the data show it:
+Every cell is hidden once: the observed cells of each row are dealt to five folds, by hashes of what the row says and
+of the columns' names, never by the seed. At every number the classes of all cells initialise the EM run of each fold,
+so that all folds stand near the same optimum. Two rules keep the number where the data show it:
 
 - a number counts only if its log-likelihood exceeds that of every smaller one by more than classes gain by chance
   (`gain_by_chance`, which the verdict asks for too);
@@ -33,27 +33,29 @@ from latentfit.core.table.stored import AnyTable, StoredTable
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
-CANDIDATES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
-"""Numbers of classes tried, until two in a row are worse."""
-FOLDS = 5
-"""Folds that the cells of every row are dealt to."""
-ENOUGH_CELLS = 20_000
-"""Hidden cells that are enough: of large tables not all folds are fitted."""
-MAX_ROWS = 20_000
-"""Rows on which the number is chosen."""
-FOLD_SEED = 0
-"""Seed of the hashes that deal rows and cells: the number must not depend on the seed of the fit."""
-ERRORS = 1.0
-"""Standard errors that a smaller number may lie below the best."""
-MANY = 8
-"""Classes from which on the candidates leave numbers out."""
-NEAR_ENOUGH = 0.01
-"""Part of the best's gain over one class that a smaller number may lie below it, if it is one of many."""
 
-FitAt = Callable[[AnyTable, int], EMResult[Mixture, Any]]
-"""The best fit of a table at a number of classes."""
-Refit = Callable[[Table, Mixture], Mixture]
-"""EM on a table from a mixture."""
+@dataclass(frozen=True)
+class SearchSettings:
+    """Tuned numbers of the choice of the number of classes."""
+
+    # Numbers of classes tried, until two in a row are worse.
+    candidates: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
+    folds: int = 5  # Folds that the cells of every row are dealt to.
+    enough_cells: int = 20_000  # Hidden cells that are enough: of large tables not all folds are fitted.
+    # Seed of the hashes that deal rows and cells: the number must not depend on the seed of the fit.
+    fold_seed: int = 0
+    errors: float = 1.0  # Standard errors that a smaller number may lie below the best.
+    many: int = 8  # Classes from which on the candidates leave numbers out.
+    # Part of the best's gain over one class that a smaller number may lie below it, if it is one of many.
+    near_enough: float = 0.01
+
+
+SEARCH = SearchSettings()
+
+MAX_ROWS = 20_000  # Rows on which the number is chosen.
+
+FitAt = Callable[[AnyTable, int], EMResult[Mixture, Any]]  # The best fit of a table at a number of classes.
+Refit = Callable[[Table, Mixture], Mixture]  # EM on a table from a mixture.
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, criterion: str)
     scores: list[Floats] = []  # of every row, at every number
     records = Records(few)
     since_best = 0
-    for number in candidate_numbers(CANDIDATES, "classes"):
+    for number in candidate_numbers(SEARCH.candidates, "classes"):
         if number > max(table.total_weight / 2, 1):
             break
         full = fit_at(few, number)
@@ -114,7 +116,7 @@ def _by_bic(table: AnyTable, fit_at: FitAt) -> Chosen:
     seen: list[int] = []
     values: list[float] = []
     since_best = 0
-    for number in candidate_numbers(CANDIDATES, "classes"):
+    for number in candidate_numbers(SEARCH.candidates, "classes"):
         if number > max(table.total_weight / 2, 1):
             break
         value = bic(table, number, fit_at(table, number).log_likelihood)
@@ -129,7 +131,7 @@ def _by_bic(table: AnyTable, fit_at: FitAt) -> Chosen:
 
 
 class Records:
-    """Which numbers of classes exceed all smaller ones by more than chance gives, told as the path grows."""
+    """Which numbers of classes exceed all smaller ones by more than chance gives, as the path grows."""
 
     def __init__(self, table: Table) -> None:
         self.counts, self.column_offsets = table.singles(), table.column_offsets
@@ -151,8 +153,10 @@ def _best(totals: list[float], shown: list[bool]) -> int:
 def smallest_within(numbers: list[int], totals: list[float], errors: list[float], shown: list[bool]) -> int:
     """The first of those shown that lies near enough below the best of them; see the module for the rule."""
     top = totals[_best(totals, shown)]
-    gain = NEAR_ENOUGH * (top - totals[0])
-    allowed = [max(ERRORS * error, gain if k >= MANY else 0.0) for k, error in zip(numbers, errors, strict=True)]
+    gain = SEARCH.near_enough * (top - totals[0])
+    allowed = [
+        max(SEARCH.errors * error, gain if k >= SEARCH.many else 0.0) for k, error in zip(numbers, errors, strict=True)
+    ]
     return next(k for k, total in enumerate(totals) if shown[k] and top - total <= allowed[k])
 
 
@@ -169,26 +173,26 @@ def bic(table: AnyTable, n_components: int, log_likelihood: float) -> float:
 
 
 def cell_folds(table: AnyTable) -> tuple[ReplicatedRows, Table, list[Fold]]:
-    """At most `MAX_ROWS` single rows, the same as a table, and the folds to fit: each cell is in one of `FOLDS`.
+    """At most `MAX_ROWS` single rows, the same as a table, and the folds to fit: each cell is in one of `SEARCH.folds`.
 
-    Cells are hidden row by row, not unique row by unique row: a unique row whose cell is hidden in all of its copies
-    at once would hide what columns have in common. Within a row cells are dealt in turn, so that folds hide equally
+    Cells are hidden row by row, not unique row by unique row: a unique row whose cell is hidden in all replicates at
+    once would hide what columns have in common. Within a row cells are dealt in turn, so that folds hide equally
     many.
     """
     long = isinstance(table, Table) and (table.row_weight is None or table.single) and table.n_rows > MAX_ROWS
     if isinstance(table, StoredTable) or long or table.n_samples > MAX_ROWS:
-        table = sample_rows(table, MAX_ROWS, FOLD_SEED)
-    rows = single_rows(table, MAX_ROWS, FOLD_SEED)
-    codes = table.codes[rows.pattern]
+        table = sample_rows(table, MAX_ROWS, SEARCH.fold_seed)
+    rows = single_rows(table, MAX_ROWS, SEARCH.fold_seed)
+    codes = table.codes[rows.unique_row]
     names = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
-    hashes = scramble(rows.hashes[:, None] ^ scramble(names, FOLD_SEED + 3)[None, :], FOLD_SEED)
+    hashes = scramble(rows.hashes[:, None] ^ scramble(names, SEARCH.fold_seed + 3)[None, :], SEARCH.fold_seed)
     present = codes < np.diff(table.column_offsets)
     order = np.where(present, hashes, np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
-    turn = (scramble(rows.hashes, FOLD_SEED + 5) % np.uint64(FOLDS)).astype(np.intp)
+    turn = (scramble(rows.hashes, SEARCH.fold_seed + 5) % np.uint64(SEARCH.folds)).astype(np.intp)
     fold = np.empty(codes.shape, np.intp)
-    np.put_along_axis(fold, order, (np.arange(codes.shape[1])[None, :] + turn[:, None]) % FOLDS, axis=1)
+    np.put_along_axis(fold, order, (np.arange(codes.shape[1])[None, :] + turn[:, None]) % SEARCH.folds, axis=1)
     fold[~present] = -1
-    number = int(np.clip(np.ceil(ENOUGH_CELLS * FOLDS / max(present.sum(), 1)), 1, FOLDS))
+    number = int(np.clip(np.ceil(SEARCH.enough_cells * SEARCH.folds / max(present.sum(), 1)), 1, SEARCH.folds))
     return rows, table, [_hidden(table, rows, codes, fold == k) for k in range(number)]
 
 

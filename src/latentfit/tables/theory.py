@@ -21,7 +21,7 @@ Symbols   paper     here        shape    meaning
           H         right       (K, F)   stacked factors of S₂ times D(λ), rows scaled to sum one
           X̂         frequencies (C, C)   pair frequencies
           S p       n_rows, observed     rows, and the proportion of cells observed
-          Â⁰ λ̂⁰     start                where EM began
+          Â⁰ λ̂⁰     init                 initialisation of EM
           η ε φ κ D̄₁ D̄₂ D̄ ρ₁ ρ₂ δ₁ δ₂   as in the paper
 """
 
@@ -36,28 +36,26 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.simplex import nearest_to_axes
 from latentfit.core.verdict import LARGEST_LOG, WORST_CONDITION
 
-DELTA = 0.05
-"""δ of Theorem 1 and Proposition 1, μ of Theorem 2: a promise may fail once in twenty times."""
-MIN_OBSERVED = 1e-12
-"""Proportion of cells observed in a table without observed cells: keeps what divides by it finite."""
+DELTA = 0.05  # δ of Theorem 1 and Proposition 1, μ of Theorem 2: a promise may fail once in twenty times.
+MIN_OBSERVED = 1e-12  # Proportion of cells observed in a table without observed cells: keeps what divides by it finite.
 
 Quantities = dict[str, float | None]
 
 
 def pair_observation_rates(co_observed: Floats, n_rows: float) -> Floats:
-    """p of the paper for every two columns (N, N): its square is the proportion of rows that show both.
+    """p of the paper for every two columns: its square is the proportion of rows that show both.
 
     Parameters
     ----------
-    co_observed : ndarray of shape (n_columns, n_columns)
+    co_observed : ndarray of shape (N, N)
         Rows that show both columns.
     n_rows : float
-        S, the number of rows.
+        Number of rows S.
 
     Returns
     -------
-    ndarray of shape (n_columns, n_columns)
-        The rates p.
+    rates : ndarray of shape (N, N)
+        p of every pair.
     """
     return np.asarray(np.sqrt(np.minimum(co_observed / max(n_rows, 1e-300), 1.0)))
 
@@ -68,14 +66,14 @@ def noise_bound(n_rows: float, observed: float) -> Quantities:
     Parameters
     ----------
     n_rows : float
-        S, the number of rows.
+        Number of rows S.
     observed : float
-        p, the probability that a cell is observed.
+        Proportion p of cells observed.
 
     Returns
     -------
-    dict
-        The quantities by name.
+    quantities : dict
+        φ, the least p that the proposition asks for, and the p given.
     """
     S, p = max(n_rows, 1.0), max(observed, MIN_OBSERVED)
     return {
@@ -86,19 +84,19 @@ def noise_bound(n_rows: float, observed: float) -> Quantities:
 
 
 def widest_split(sizes: NDArray[np.int32], n_classes: int) -> NDArray[np.bool_]:
-    """Marks S₁: the widest columns, until they can carry rank F; at least one column is left for S₂.
+    """Mark S₁: the widest columns, until they can carry rank F; at least one column is left for S₂.
 
     Parameters
     ----------
-    sizes : int32 ndarray of shape (n_columns,)
-        Categories of every column.
+    sizes : ndarray of shape (N,)
+        Number of categories of every column.
     n_classes : int
-        F, the rank that S₁ must carry.
+        Number of classes F.
 
     Returns
     -------
-    bool ndarray of shape (n_columns,)
-        True for the columns of S₁.
+    split : ndarray of bool of shape (N,)
+        Which columns are in S₁.
     """
     order = np.argsort(-sizes, kind="stable")
     carried = 1 + np.cumsum(sizes[order] - 1)
@@ -113,15 +111,15 @@ def smallest_frequency(frequencies: Floats, offsets: NDArray[np.int32]) -> float
 
     Parameters
     ----------
-    frequencies : ndarray of shape (n_cells, n_cells)
-        Frequencies of pairs of categories.
-    offsets : int32 ndarray of shape (n_columns + 1,)
+    frequencies : ndarray of shape (C, C)
+        Pair frequencies.
+    offsets : ndarray of shape (N + 1,)
         Column offsets.
 
     Returns
     -------
-    float
-        The frequency η.
+    eta : float
+        The smallest frequency.
     """
     sums = np.add.reduceat(frequencies, offsets[:-1], axis=0)  # (N, C)
     own = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[None, :] == np.arange(len(offsets) - 1)[:, None]
@@ -137,18 +135,18 @@ def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: fl
     Parameters
     ----------
     mixture : Mixture
-        The fitted class weights and profiles.
-    frequencies : ndarray of shape (n_cells, n_cells)
-        Frequencies of pairs of categories.
+        A fitted model.
+    frequencies : ndarray of shape (C, C)
+        Pair frequencies.
     n_rows : float
-        S, the number of rows.
+        Number of rows S.
     observed : float
-        p, the probability that a cell is observed.
+        Proportion p of cells observed.
 
     Returns
     -------
-    dict
-        The quantities by name.
+    quantities : dict
+        The numbers by name; None where a divisor vanishes.
     """
     sizes, F = np.diff(mixture.column_offsets), mixture.n_classes
     split = widest_split(sizes, F)
@@ -186,17 +184,17 @@ def theorem_1(mixture: Mixture, frequencies: Floats, n_rows: float, observed: fl
 
 
 def divergences(mixture: Mixture) -> Floats:
-    """Σ_n KL(A_n(:, f) ‖ A_n(:, f′)) for all pairs of classes (F, F).
+    """Σ_n KL(A_n(:, f) ‖ A_n(:, f′)) for all pairs of classes.
 
     Parameters
     ----------
     mixture : Mixture
-        The fitted class weights and profiles.
+        A fitted model.
 
     Returns
     -------
-    ndarray of shape (n_classes, n_classes)
-        The divergences.
+    divergences : ndarray of shape (F, F)
+        In nats.
     """
     logs, table = mixture.log_table(), mixture.table
     own = (table * logs).sum(axis=0)
@@ -211,16 +209,16 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
     Parameters
     ----------
     mixture : Mixture
-        The fitted class weights and profiles.
+        A fitted model.
     n_rows : float
-        S, the number of rows.
+        Number of rows S.
     observed : float
-        p, the probability that a cell is observed.
+        Proportion p of cells observed.
 
     Returns
     -------
-    dict
-        The quantities by name.
+    quantities : dict
+        The numbers by name; None where a divisor vanishes, or with one class.
     """
     F, N, I = mixture.n_classes, mixture.n_columns, int(np.diff(mixture.column_offsets).max())
     S, p, weights = max(n_rows, 1.0), max(observed, MIN_OBSERVED), mixture.weights
@@ -270,23 +268,23 @@ def theorem_2(mixture: Mixture, n_rows: float, observed: float) -> dict[str, flo
 
 
 def init_in_basin(init: Mixture, mixture: Mixture, basin: dict[str, float | list[float] | None]) -> Quantities:
-    """Assumption 2: whether every entry of the initialisation is within δ₁ of the profiles and δ₂ (56) of the weights.
+    """Assumption 2: whether an initialisation is within δ₁ of every profile and δ₂ (56) of every weight.
 
     Without the D̄ that Theorem 2 asks for δ₁ and δ₂ may exceed 1, and then being inside says nothing.
 
     Parameters
     ----------
     init : Mixture
-        The initialisation of EM.
+        Initialisation of EM.
     mixture : Mixture
-        The fitted class weights and profiles.
+        A fitted model.
     basin : dict
-        δ₁ and δ₂, as `theorem_2` gives them.
+        What `theorem_2` gives.
 
     Returns
     -------
-    dict
-        The quantities by name.
+    quantities : dict
+        Errors of profiles and weights, and 1.0 if both are inside (0.0 if not, None if unknown).
     """
     if init.n_classes != mixture.n_classes:
         return {"profile_error": None, "weight_error": None, "inside": 0.0}

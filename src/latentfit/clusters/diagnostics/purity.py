@@ -92,7 +92,7 @@ def cross_fit(
     fold = (copies.uniform(SETTINGS.fold_salt) * SETTINGS.folds).astype(np.intp)
     per_pass = max(len(label) * table.n_columns * mixture.n_classes * (SETTINGS.folds - 1), 1)
     n_iter = min(max(SETTINGS.fold_work // per_pass, 1), SETTINGS.n_iter)
-    which, of = np.unique(copies.pattern, return_inverse=True)
+    which, of = np.unique(copies.unique_row, return_inverse=True)
     looked_at = MemoryEngine(table.take(which), n_jobs)
     for held in range(SETTINGS.folds):
         params, rest = mixture, fold != held
@@ -114,7 +114,7 @@ def mean_by_label(values: Floats, label: NDArray[np.intp], weight: Floats, K: in
 
 def _unique_rows(table: Table, copies: ReplicatedRows, chosen: NDArray[np.bool_]) -> Table:
     """The table of some single rows, equal ones counted together."""
-    weight = np.bincount(copies.pattern[chosen], copies.weight[chosen], minlength=table.n_rows)
+    weight = np.bincount(copies.unique_row[chosen], copies.weight[chosen], minlength=table.n_rows)
     keep = np.flatnonzero(weight)
     return replace(table.take(keep), row_weight=np.ascontiguousarray(weight[keep]))
 
@@ -226,7 +226,7 @@ class _Drawn:
     def __init__(self, table: Table, mixture: Mixture, seed: int, n_jobs: int | None) -> None:
         self.table, self.seed = table, seed
         self.copies = single_rows(table, SETTINGS.sampled_rows, seed)
-        which, of = np.unique(self.copies.pattern, return_inverse=True)
+        which, of = np.unique(self.copies.unique_row, return_inverse=True)
         self.posterior = posterior_of(MemoryEngine(table.take(which), n_jobs), mixture)[0][of]
         self.ranks, self.order = class_ranks(mixture), name_order(table)
         labels = drawn_labels(self.posterior, self.copies.uniform(SETTINGS.label_salt), self.ranks)
@@ -235,7 +235,7 @@ class _Drawn:
     def test(self, k: int, n_permutations: int) -> list[Tested]:
         rng = np.random.default_rng([self.seed, int(self.ranks[k])])
         members = np.flatnonzero(self.labels == k)[: tested_rows(self.table.n_columns)]
-        rows = most_varying(cells_of(self.table, self.copies.pattern[members], self.order))[0]
+        rows = most_varying(cells_of(self.table, self.copies.unique_row[members], self.order))[0]
         return compare_with_permutations(rows, rng, n_permutations=n_permutations)
 
 
@@ -333,7 +333,7 @@ def suspects(table: Table, copies: ReplicatedRows, membership: Floats, order: ND
     columns that weigh most in the leading direction of all correlations."""
     counted = membership * copies.weight
     members = np.flatnonzero(counted > 1e-3 * counted.max())[: 2 * tested_rows(table.n_columns)]
-    rows, columns = most_varying(cells_of(table, copies.pattern[members], order))
+    rows, columns = most_varying(cells_of(table, copies.unique_row[members], order))
     S = shrunk_correlations(rows, weight=counted[members])
     names = [table.columns[order[n]].name for n in columns]
     _, (i, j) = largest_pair(S)

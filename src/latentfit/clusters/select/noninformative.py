@@ -41,8 +41,7 @@ from latentfit.clusters.select.splits import split_classes, with_split
 from latentfit.core.em import EMResult, em
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import plain_steps
-from latentfit.core.mixture.init import marginal_proportions
-from latentfit.core.mixture.parameters import Mixture, normalise_tables
+from latentfit.core.mixture.parameters import Mixture, marginal_proportions, normalise_tables
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 

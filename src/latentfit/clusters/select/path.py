@@ -30,8 +30,16 @@ from latentfit.core.em import EMResult, Steps, em
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import entropy_of, plain_steps
-from latentfit.core.mixture.init import MAX_CELLS, Sample, draw_sample, spectral_clusters, spread_rows
-from latentfit.core.mixture.merge_init import MERGE_ROWS, merge_down, single_merges
+from latentfit.core.mixture.init import (
+    MAX_CELLS,
+    MERGE_ROWS,
+    Sample,
+    draw_sample,
+    merge_down,
+    single_merges,
+    spectral_clusters,
+    spread_rows,
+)
 from latentfit.core.mixture.parameters import Mixture, normalise_tables
 from latentfit.core.multistart import Candidate, continue_em, successive_halving
 from latentfit.core.progress import candidate_numbers

@@ -19,7 +19,7 @@ the ratio is one of pseudo-likelihoods; simulated rows have the weights of the d
 like. Where weights depend on the answers themselves that null is an approximation.
 
 Paper     McLachlan 1987; Besag & Clifford 1991; Wilson 1927 for the form of the intervals
-Needs     a fitted mixture and its table; starts like those of the fit
+Needs     a fitted mixture and its table; initialisations like those of the fit
 Promises  intervals that cover as docs/guide/tables/verdict.md measures; the test's size is `alpha`
 Differs   standard errors go into Wilson's interval instead of percentiles; draws weigh unique rows instead of copying
           rows
@@ -31,8 +31,7 @@ Symbols   here             shape    meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,34 +44,42 @@ from latentfit.core.mixture.em import count_parameters, table_steps
 from latentfit.core.mixture.init import RowView, marginal_table, rows_as_seeds, soften
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.multistart import Candidate, successive_halving
-from latentfit.core.progress import candidate_numbers, counted
+from latentfit.core.progress import counted
 from latentfit.core.table.replicates import is_whole
 from latentfit.core.table.table import Table, group_rows
 from latentfit.core.verdict import reach_bounds, reach_ends, standard_errors_of, wilson
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 
-MAX_ITER, TOLERANCE = 500, 1e-8
-"""Iterations of a refit, and the gain per cell at which it has converged: looser ones would leave replicates at their
-start, too close."""
-TEST_MAX_ITER, TEST_TOLERANCE = 300, 1e-6
-"""The same for the fits of the ratio test, which are compared by their log-likelihoods alone."""
-POOLED = 0.5
-"""Weight of the class and column's pooled spread beside a category's own."""
-ROUNDS = (5, 5, 10)
-"""Iterations after which the better half of the ratio test's starts stays."""
-NO_SPREAD = 1e-150
-"""Squared spread of draws that are all alike: the rows it stands for can still be squared."""
-N_RANDOM_INITS = 3
-"""Initialisations from random rows, beside one split of every class."""
+
+@dataclass(frozen=True)
+class ResamplingSettings:
+    """Tuned numbers of refits and of the ratio test."""
+
+    # Iterations of a refit, and the gain per cell at which it has converged: looser ones would leave replicates at
+    # their start, too close.
+    max_iter: int = 500
+    tolerance: float = 1e-8
+    # The same for the fits of the ratio test, which are compared by their log-likelihoods alone.
+    test_max_iter: int = 300
+    test_tolerance: float = 1e-6
+    pooled: float = 0.5  # Weight of the class and column's pooled spread relative to a category's own.
+    rounds: tuple[int, ...] = (
+        5,
+        5,
+        10,
+    )  # Iterations after which the better half of the ratio test's initialisations stays.
+    # Squared spread of draws that are all alike: the rows it stands for can still be squared.
+    no_spread: float = 1e-150
+    n_random_inits: int = 3  # Initialisations from random rows, in addition to one split of every class.
+
+
+RESAMPLING = ResamplingSettings()
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Standard errors and intervals beside the fitted values; tables are (C, F) like those of the mixture."""
+    """Standard errors and intervals of the fitted values; tables are (C, F) like those of the mixture."""
 
-    mixture: Mixture
-    n_draws: int
-    level: float
     weights_se: Floats  # (F,)
     weights_low: Floats
     weights_high: Floats
@@ -115,18 +122,20 @@ def bootstrap_mixture(
         weights[draw], tables[draw] = moved.weights, moved.table
     weights_se, table_se = weights.std(axis=0, ddof=1), tables.std(axis=0, ddof=1)
     w = mixture.weights
-    weights_rows = np.maximum(w * (1 - w) / np.maximum(np.square(weights_se), NO_SPREAD), 1.0)
+    weights_rows = np.maximum(w * (1 - w) / np.maximum(np.square(weights_se), RESAMPLING.no_spread), 1.0)
     weights_low, weights_high = wilson(w, weights_rows, z) if F > 1 else (w, w)  # a single class weighs one
     rows = np.minimum(pooled_rows(mixture, table_se), np.maximum(table.total_weight * w, 1.0))
     said = mixture.table if smoothing == 0 else _refitted(table, mixture, 0.0, n_jobs).table
     reaching = reach_bounds(said, table_se, wilson(mixture.table, rows, z), z)
     table_low, table_high = reach_ends(said * rows, (1 - said) * rows, reaching)
-    return Bootstrap(mixture, n_draws, level, weights_se, weights_low, weights_high, table_se, table_low, table_high)
+    return Bootstrap(weights_se, weights_low, weights_high, table_se, table_low, table_high)
 
 
 def _refitted(table: Table, mixture: Mixture, smoothing: float, n_jobs: int | None) -> Mixture:
     steps = table_steps(table, mixture.n_classes, smoothing, n_jobs)
-    return align_classes(em(steps, mixture, max_iter=MAX_ITER, tol=TOLERANCE, accelerate=True).params, mixture)
+    return align_classes(
+        em(steps, mixture, max_iter=RESAMPLING.max_iter, tol=RESAMPLING.tolerance, accelerate=True).params, mixture
+    )
 
 
 def resample_rows(table: Table, rng: np.random.Generator) -> Table:
@@ -152,7 +161,9 @@ def pooled_rows(mixture: Mixture, table_se: Floats) -> Floats:
     binomial, spread = mixture.table * (1 - mixture.table), np.square(table_se)
     pool_binomial = np.repeat(np.add.reduceat(binomial, inits, axis=0) / sizes[:, None], sizes, axis=0)
     pool_spread = np.repeat(np.add.reduceat(spread, inits, axis=0) / sizes[:, None], sizes, axis=0)
-    proportion = (binomial + POOLED * pool_binomial) / np.maximum(spread + POOLED * pool_spread, NO_SPREAD)
+    proportion = (binomial + RESAMPLING.pooled * pool_binomial) / np.maximum(
+        spread + RESAMPLING.pooled * pool_spread, RESAMPLING.no_spread
+    )
     return np.asarray(np.maximum(proportion, 1.0))
 
 
@@ -189,7 +200,7 @@ def ratio_test(
 
 def _run_em(table: Table, init: Mixture, smoothing: float, n_jobs: int | None) -> EMResult[Mixture, Sums]:
     steps = table_steps(table, init.n_classes, smoothing, n_jobs)
-    return em(steps, init, max_iter=TEST_MAX_ITER, tol=TEST_TOLERANCE, accelerate=True)
+    return em(steps, init, max_iter=RESAMPLING.test_max_iter, tol=RESAMPLING.test_tolerance, accelerate=True)
 
 
 def _ratio(
@@ -200,10 +211,14 @@ def _ratio(
     few = _run_em(table, null, smoothing, n_jobs)
     steps = table_steps(table, F + 1, smoothing, n_jobs)
     inits = [split_class(few.params, f, table, rng) for f in range(F)]
-    inits += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(N_RANDOM_INITS)]
+    inits += [rows_as_seeds(RowView(table), F + 1, rng) for _ in range(RESAMPLING.n_random_inits)]
     candidates = [Candidate(str(number), steps, init) for number, init in enumerate(inits)]
     many = successive_halving(
-        candidates, rounds=ROUNDS, max_iter=TEST_MAX_ITER, tol=TEST_TOLERANCE, accelerate=True
+        candidates,
+        rounds=RESAMPLING.rounds,
+        max_iter=RESAMPLING.test_max_iter,
+        tol=RESAMPLING.test_tolerance,
+        accelerate=True,
     ).refined
     return max(2 * (many.log_likelihood - few.log_likelihood), 0.0), many.params
 
@@ -229,7 +244,7 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
     counts = counted_rows(table)
     if is_whole(counts):
         rows = np.repeat(np.arange(table.n_rows), counts.astype(np.int64))
-    else:  # a part of a table, of which rows are shares
+    else:  # a part of a table, of which rows are fractions
         rows = rng.choice(table.n_rows, size=max(round(counts.sum()), 1), p=counts / counts.sum())
     weight = (table.each_weight() / counts)[rows] if table.sampling else None
     present = table.present[rows]
@@ -253,10 +268,10 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
 #     SABIC  −2ℓ + q ln((n + 2)/24)   (Sclove 1987)
 #     CAIC   −2ℓ + q (ln n + 1)       (Bozdogan 1987)
 #
-# Entropy R² is 1 − Σ_s H(posterior of row s) / (n ln F): 1 when every row is sure of its class, 0 when none is told
-# anything. It is not a number for one class.
+# Entropy R² is 1 − Σ_s H(posterior of row s) / (n ln F): 1 when every row is sure of its class, 0 when the posterior is
+# uniform. It is not a number for one class.
 #
-# Paper     those named beside the criteria
+# Paper     those named with the criteria
 # Needs     a fitted mixture and its table
 # Promises  the definitions; how often each finds the number of clusters: docs/evidence/reproduction/clusters.md
 # Differs   under sampling weights ℓ is a pseudo-log-likelihood on the scale of Kish's number of rows
@@ -264,24 +279,7 @@ def draw_table(table: Table, mixture: Mixture, rng: np.random.Generator) -> Tabl
 #
 # Symbols   above
 
-Fit = Callable[[Table, int], Mixture]
 Number = TypeVar("Number", float, Floats)
-"""Fits a number of classes to a table."""
-
-
-@dataclass(frozen=True)
-class FitIndices:
-    """One fit's indices, with what they were computed from."""
-
-    log_likelihood: float
-    n_parameters: int
-    n_rows: float
-    aic: float
-    aic3: float
-    bic: float
-    sabic: float
-    caic: float
-    entropy_r2: float  # not a number for one class
 
 
 def entropy_r2(posterior: Floats, row_weight: Floats | None = None) -> float:
@@ -295,31 +293,22 @@ def entropy_r2(posterior: Floats, row_weight: Floats | None = None) -> float:
     return float(1 - (weight @ entropy) / (weight.sum() * np.log(n_classes)))
 
 
-def fit_indices(table: Table, mixture: Mixture, *, n_jobs: int | None = None) -> FitIndices:
-    """The indices of a fitted mixture on a table: one pass over its rows."""
+def fit_indices(table: Table, mixture: Mixture, *, n_jobs: int | None = None) -> dict[str, float]:
+    """The indices of a fitted mixture on a table, with what they are computed from: one pass over its rows."""
     posterior, by_row = posterior_of(MemoryEngine(table, n_jobs), mixture)
     log_likelihood = float(by_row.sum() if table.row_weight is None else by_row @ table.row_weight)
     n_parameters, n_rows = count_parameters(table.column_offsets, mixture.n_classes), table.total_weight
-    criteria = information_criteria(log_likelihood, n_parameters, n_rows)
-    sure = entropy_r2(posterior, table.row_weight)
-    return FitIndices(log_likelihood, n_parameters, n_rows, **criteria, entropy_r2=sure)
-
-
-def compare(table: Table, numbers: Iterable[int], fit: Fit) -> dict[str, list[float] | list[int]]:
-    """One row per number of classes, ready for a frame: every index, and the proportion of the smallest class."""
-    wanted = [int(number) for number in numbers]
-    out: dict[str, list[float] | list[int]] = {"n_components": wanted}
-    rows: list[dict[str, float]] = []
-    for number in candidate_numbers(wanted, "classes"):
-        mixture = fit(table, number)
-        rows.append(asdict(fit_indices(table, mixture)) | {"smallest": float(mixture.weights.min())})
-    for name in rows[0] if rows else []:
-        out[name] = [row[name] for row in rows]
-    return out
+    return {
+        "log_likelihood": log_likelihood,
+        "n_parameters": n_parameters,
+        "n_rows": n_rows,
+        **information_criteria(log_likelihood, n_parameters, n_rows),
+        "entropy_r2": entropy_r2(posterior, table.row_weight),
+    }
 
 
 def information_criteria(log_likelihood: Number, n_parameters: Any, n_rows: float) -> dict[str, Number]:
-    """AIC, AIC3, BIC, SABIC and CAIC (for `core/mixture/bootstrap.py`) by name, of one fit or of several at once."""
+    """AIC, AIC3, BIC, SABIC and CAIC by name, of one fit or of several at once."""
     q, deviance, n = n_parameters, -2 * log_likelihood, max(n_rows, 1.0)
     return {
         "aic": deviance + 2 * q,

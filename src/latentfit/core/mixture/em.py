@@ -30,20 +30,18 @@ from scipy.optimize import minimize
 from latentfit.core.em import EMResult, squarem
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.core.mixture.init import marginal_proportions
-from latentfit.core.mixture.parameters import Mixture, normalise_tables
+from latentfit.core.mixture.parameters import Mixture, marginal_proportions, normalise_tables
 from latentfit.core.numbers import is_amount
 from latentfit.core.table.stored import AnyTable
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, Sums, engine_for
 
-ROOT_FALL = 0.5
-"""What is left of the root of a probability after one extrapolation, at the least."""
+ROOT_FALL = 0.5  # What is left of the root of a probability after one extrapolation, at the least.
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Pseudo-counts: `table` (C, F) beside the table sums, `weights` (F,) beside the class totals."""
+    """Pseudo-counts: `table` (C, F) for the cell counts, `weights` (F,) for the class counts."""
 
     table: Floats
     weights: Floats
@@ -59,8 +57,8 @@ def gain_by_chance(counts: Floats, offsets: NDArray[np.int32], n_classes: int) -
 
     A category observed less than once per class counts as the part of a parameter it can be.
     """
-    met = np.add.reduceat(np.minimum(counts / n_classes, 1.0), offsets[:-1])
-    d = 1 + float(np.maximum(met - 1, 0.0).sum())
+    occurring = np.add.reduceat(np.minimum(counts / n_classes, 1.0), offsets[:-1])
+    d = 1 + float(np.maximum(occurring - 1, 0.0).sum())
     return float(d + 3 * d ** (1 / 3))
 
 
@@ -152,11 +150,10 @@ def permuted(refined: EMResult[Mixture, Sums], order: NDArray[np.intp]) -> EMRes
 # class gets probability zero); one pseudo-row per class costs next to nothing elsewhere. Evidence:
 # docs/guide/tables.md.
 
-SMOOTHING = 1.0
-"""Pseudo-rows per class under ``smoothing="auto"``."""
+SMOOTHING = 1.0  # Pseudo-rows per class under ``smoothing="auto"``.
 
+# Rows × columns × classes up to which a pass runs on one thread: waking a second costs more than it saves.
 SMALL_PASS = 2_000_000
-"""Rows × columns × classes up to which a pass runs on one thread: waking a second costs more than it saves."""
 
 
 def pseudo_rows(smoothing: Any) -> float:
@@ -211,10 +208,10 @@ def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSt
 # -----------------------------------------------------------------------------
 # The last stretch of an EM run by a quasi-Newton method, where EM needs thousands of steps.
 #
-# EM is slow where classes are hard to tell apart, and then says little about how far it still has to go. The statistics
-# of one pass hold the gradient too: with p = x² / Σ x² in every column of every class (and for the weights), where a
-# probability of zero is an ordinary point, ∂ objective / ∂x = 2 (n_k − n p_k) / x_k, n the expected counts with their
-# pseudo-counts. L-BFGS on x ends after some hundred iterations where SQUAREM takes three thousand
+# EM is slow where classes are hard to distinguish, and then says little about how far it still has to go. The
+# statistics of one pass hold the gradient too: with p = x² / Σ x² in every column of every class (and for the weights),
+# where a probability of zero is an ordinary point, ∂ objective / ∂x = 2 (n_k − n p_k) / x_k, n the expected counts
+# with their pseudo-counts. L-BFGS on x ends after some hundred iterations where SQUAREM takes three thousand
 # (docs/guide/tables.md).
 #
 # Paper     Liu & Nocedal 1989 (L-BFGS; SciPy's); gradient from the E-step: Louis 1982
@@ -225,8 +222,7 @@ def plain_steps(table: Table, n_classes: int, n_jobs: int | None = 1) -> TableSt
 # Symbols   here    shape       meaning
 #           roots   (1+C, F)    x: the first row for the weights, then the stacked tables
 
-MEMORY = 50
-"""Steps that L-BFGS remembers; 20 need half as many passes again."""
+MEMORY = 50  # Steps that L-BFGS remembers; 20 need half as many passes again.
 
 
 class _IterationLimitError(Exception):
@@ -236,7 +232,7 @@ class _IterationLimitError(Exception):
 def quasi_newton(
     steps: TableSteps, refined: EMResult[Mixture, Sums], max_iter: int, gain: float
 ) -> EMResult[Mixture, Sums]:
-    """FitHistory on until a step gains less than `gain` nats, in at most `max_iter` passes in all.
+    """L-BFGS until a step gains less than `gain` nats, in at most `max_iter` passes in all.
 
     `n_iter` counts passes; `path` has every rise. What comes back has not `converged`: EM confirms that.
     """

@@ -1,11 +1,11 @@
-"""Latent classes started from rows: spread-out rows, shared-out rows, or clusters of a spectral embedding.
+"""Latent classes started from rows: spread-out rows, randomly assigned rows, or clusters of a spectral embedding.
 
 Paper     folklore; k-means++ seeding of Arthur & Vassilvitskii 2007 under Hamming distance; the embedding is that
           of correspondence analysis
-Needs     a sample of rows in canonical order (`data.copies.sample_rows`), so that positions may be drawn
+Needs     a sample of rows in canonical order (`sample_rows`), so that positions may be drawn
 Promises  nothing by itself: members of a pool, of which EM keeps the best. Eight of each kind on 13 real tables, by
           the mean and the worst distance of their best to the best of all (nats per row): spread rows .008 / .06,
-          shared-out rows .02 / .17, random tables .04 / .48, SPA .06 / .74, spectral clusters .07 / .90. An
+          randomly assigned rows .02 / .17, random tables .04 / .48, SPA .06 / .74, spectral clusters .07 / .90. An
           initialisation must be cheap as well: a few EM iterations over a small table cost less than one careful
           clustering
 Differs   a tenth of the marginals is mixed into every class (EM cannot lift a probability from zero), and a missing
@@ -15,12 +15,12 @@ Differs   a tenth of the marginals is mixed into every class (EM cannot lift a p
 Symbols   here        shape     meaning
           one_hot     (m, C)    rows as zeros and ones
           marginals   (C,)      each category's proportion of its column
-          shares      (m, F)    rows divided among classes
+          memberships (m, F)    rows divided among classes
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,36 +29,47 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from latentfit.core.em import em
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.em import SMOOTHING, table_steps
 from latentfit.core.mixture.pair_counts import PairCounts
-from latentfit.core.mixture.parameters import Mixture, normalise_tables
+from latentfit.core.mixture.parameters import Mixture, marginal_proportions, normalise_tables
 from latentfit.core.mixture.spa import balanced_split, factor_spa, naive_split, pair_log_likelihood
 from latentfit.core.table.replicates import sample_rows
 from latentfit.core.table.stored import AnyTable
 from latentfit.core.table.table import Column, Table
 
-MARGINAL_WEIGHT = 0.1
-"""Proportion of the marginals mixed into an initialisation's tables: a raw zero would never become anything else."""
-SEED_WEIGHT = 0.8
-"""How far a class around one row leans to what the row says."""
-DENSE_ROWS = 2_000
-"""Rows held one-hot: enough to place classes, few enough to cost no more than some EM iterations."""
-DENSE_CELLS = 2_000_000
-"""Numbers the one-hot rows may hold, for tables with very many categories."""
-DIRECTION_WORK = 5e7
-"""Multiplications spent on the principal directions: all of these rows when categories are few, else some."""
-COMMON_RANK = 24
-"""Principal directions that are found at once."""
-FEWEST_ROWS = 500
-"""Rows that the directions see however many categories there are."""
-SPREAD_ROWS = 500
-"""Rows among which seeds far apart are looked for."""
-LLOYD_ROUNDS = 5
-"""Rounds of k-means: EM does the rest."""
-PAIRED_ROWS = 4_096
-"""Rows held one-hot while pairs are counted."""
-MEMBERSHIP_CONCENTRATION = 0.1
-"""Dirichlet parameter by which shared-out rows are divided among the classes: most of a row goes to one."""
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Tuned numbers of the initialisations."""
+
+    # Proportion of the marginals mixed into an initialisation's tables: a raw zero would never become anything else.
+    marginal_weight: float = 0.1
+    seed_weight: float = 0.8  # How far a class around one row leans to what the row says.
+    # Rows held one-hot: enough to place classes, few enough to cost no more than some EM iterations.
+    dense_rows: int = 2_000
+    dense_cells: int = 2_000_000  # Numbers the one-hot rows may hold, for tables with very many categories.
+    # Multiplications spent on the principal directions: all of these rows when categories are few, else some.
+    direction_work: float = 5e7
+    common_rank: int = 24  # Principal directions that are found at once.
+    fewest_rows: int = 500  # Rows that the directions see however many categories there are.
+    spread_rows: int = 500  # Rows among which seeds far apart are looked for.
+    lloyd_rounds: int = 5  # Rounds of k-means: EM does the rest.
+    paired_rows: int = 4_096  # Rows held one-hot while pairs are counted.
+    # Dirichlet parameter by which randomly assigned rows are divided among the classes: most of a row goes to one.
+    membership_concentration: float = 0.1
+    # Multiplications spent on the pair counts of a pool: all rows of a small table, some of a wide one.
+    gram_work: float = 5e7
+    searched_splits: int = 10  # Splits among which ``init="spa"`` looks for the likeliest.
+    times: int = 3  # How many classes are fitted for each one wanted.
+    n_iter: int = 3  # EM iterations of the many classes: merging needs their outlines only.
+    # Categories × classes² that a merge may compare; with very many categories fewer classes are fitted.
+    merge_work: float = 2e7
+    chunk: int = 1_000_000  # Numbers held at once while pairs of classes are compared.
+
+
+SEARCH = SearchSettings()
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,9 @@ class RowView:
     @cached_property
     def one_hot(self) -> Floats:
         width = int(self.sample.column_offsets[-1])
-        return one_hot_rows(self.sample, 0, min(self.sample.n_rows, DENSE_ROWS, max(DENSE_CELLS // width, 50)))
+        return one_hot_rows(
+            self.sample, 0, min(self.sample.n_rows, SEARCH.dense_rows, max(SEARCH.dense_cells // width, 50))
+        )
 
     @cached_property
     def weight(self) -> Floats:
@@ -83,7 +96,7 @@ class RowView:
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
         """Mean (C,) and covariance (C, C) of the standardised rows."""
-        some = slice(0, max(int(DIRECTION_WORK / len(self.marginals) ** 2), FEWEST_ROWS))
+        some = slice(0, max(int(SEARCH.direction_work / len(self.marginals) ** 2), SEARCH.fewest_rows))
         scaled, proportion = self.one_hot[some] / np.sqrt(self.marginals), self.weight[some] / self.weight[some].sum()
         mean = proportion @ scaled
         return mean, scaled.T @ (scaled * proportion[:, None]) - np.outer(mean, mean)
@@ -96,7 +109,7 @@ class RowView:
     @cached_property
     def _points(self) -> Floats:
         """Directions are found together: a few cost what one does, and a path of fits asks for them K by K."""
-        return self._embed(min(COMMON_RANK, len(self.marginals)))
+        return self._embed(min(SEARCH.common_rank, len(self.marginals)))
 
     def _embed(self, rank: int) -> Floats:
         mean, spread = self._moments
@@ -107,7 +120,7 @@ class RowView:
 
 def spread_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
     """Classes around rows far apart: the next seed is drawn in proportion to its squared distance."""
-    rows, weight = view.one_hot[:SPREAD_ROWS], view.weight[:SPREAD_ROWS]
+    rows, weight = view.one_hot[: SEARCH.spread_rows], view.weight[: SEARCH.spread_rows]
     filled = np.maximum(rows.sum(axis=1), 1.0)
     nearest = np.ones(len(rows))
     seeds: list[int] = []
@@ -135,7 +148,7 @@ def fill_classes(found: Mixture, view: RowView, n_components: int, rng: np.rando
 
 def randomly_assigned_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
     """Every row divided among the classes at random."""
-    proportions = rng.dirichlet(np.full(n_components, MEMBERSHIP_CONCENTRATION), size=len(view.one_hot))
+    proportions = rng.dirichlet(np.full(n_components, SEARCH.membership_concentration), size=len(view.one_hot))
     return _from_memberships(view, proportions * view.weight[:, None])
 
 
@@ -143,7 +156,7 @@ def spectral_clusters(view: RowView, n_components: int, rng: np.random.Generator
     """Classes from k-means in the leading directions of the standardised rows."""
     points = view.embedded(min(n_components, int(view.sample.column_offsets[-1])))
     centres = points[_spread_points(points, view.weight, n_components, rng)]
-    for _ in range(LLOYD_ROUNDS):
+    for _ in range(SEARCH.lloyd_rounds):
         nearest = (np.square(centres).sum(axis=1) - 2 * points @ centres.T).argmin(axis=1)
         proportions = np.zeros((len(points), n_components))
         proportions[np.arange(len(points)), nearest] = view.weight
@@ -163,8 +176,8 @@ def one_hot_rows(table: Table, begin: int, end: int) -> Floats:
 def dense_pairs(table: Table, n_rows: int) -> Floats:
     """Pair counts (C, C) of the first rows, each by its weight: dense products, some rows at a time."""
     counts, weight = np.zeros((int(table.column_offsets[-1]),) * 2), table.each_weight()
-    for begin in range(0, n_rows, PAIRED_ROWS):
-        end = min(begin + PAIRED_ROWS, n_rows)
+    for begin in range(0, n_rows, SEARCH.paired_rows):
+        end = min(begin + SEARCH.paired_rows, n_rows)
         block = one_hot_rows(table, begin, end)
         counts += block.T @ (block * weight[begin:end, None])
     return counts
@@ -175,15 +188,10 @@ def marginal_table(table: AnyTable) -> Floats:
     return marginal_proportions(table.singles(), table.column_offsets)
 
 
-def marginal_proportions(counts: Floats, offsets: NDArray[np.int32]) -> Floats:
-    """Counts (C,) as proportions within their column, none quite zero."""
-    return normalise_tables(counts[:, None] + 1e-9, offsets)[:, 0]
-
-
 def soften(mixture: Mixture, marginals: Floats) -> Mixture:
     """An initialisation with a tenth of the marginals mixed in, and as much of even weights."""
-    table = (1 - MARGINAL_WEIGHT) * mixture.table + MARGINAL_WEIGHT * marginals[:, None]
-    weights = mixture.weights + MARGINAL_WEIGHT / mixture.n_classes
+    table = (1 - SEARCH.marginal_weight) * mixture.table + SEARCH.marginal_weight * marginals[:, None]
+    weights = mixture.weights + SEARCH.marginal_weight / mixture.n_classes
     return Mixture(weights / weights.sum(), table, mixture.column_offsets)
 
 
@@ -207,7 +215,7 @@ def _around(view: RowView, seeds: Floats) -> Mixture:
     """One class per seed row: what the row says, leaning to the marginals; a missing value takes the marginals."""
     offsets, marginals = view.sample.column_offsets, view.marginals[:, None]
     said = np.repeat(np.add.reduceat(seeds.T, offsets[:-1], axis=0), np.diff(offsets), axis=0) > 0
-    table = (1 - SEED_WEIGHT) * marginals + SEED_WEIGHT * np.where(said, seeds.T, marginals)
+    table = (1 - SEARCH.seed_weight) * marginals + SEARCH.seed_weight * np.where(said, seeds.T, marginals)
     return Mixture(np.full(len(seeds), 1 / len(seeds)), table, offsets)
 
 
@@ -222,11 +230,12 @@ def _from_memberships(view: RowView, proportions: Floats) -> Mixture:
 # -----------------------------------------------------------------------------
 # Initialisations for latent classes from pair counts, and the sample of rows they are made from.
 #
-# SPA wins on data that follow the model, merged classes (`refine.merge_down`) on real tables: the default runs both
+# SPA wins on data that follow the model, merged classes (`merge_down`) on real tables: the default runs both
 # and keeps the better (docs/guide/tables.md).
 #
 # Paper     Ibrahim & Fu 2021: pair frequencies as in Proposition 1, Algorithm 1 on its naive split or on the
-# likeliest of #           several, random initialisations as in Table I
+# likeliest of
+#           several, random initialisations as in Table I
 # Needs     a sample of rows; initialisations from moments also two columns and at most `MAX_CELLS` categories
 # Promises  initialisations that do not depend on the order of rows, columns or categories; what SPA promises is in
 # `core/mixture/spa.py`
@@ -237,12 +246,8 @@ def _from_memberships(view: RowView, proportions: Floats) -> Mixture:
 #           X̂_jk    frequencies   (C, C)   estimated pairwise marginals, all blocks
 #           S₁      split         (N,)     columns of the first half
 
+# Categories of all columns together up to which a pool holds initialisations from moments: they cost their cube.
 MAX_CELLS = 600
-"""Categories of all columns together up to which a pool holds initialisations from moments: they cost their cube."""
-GRAM_WORK = 5e7
-"""Multiplications spent on the pair counts of a pool: all rows of a small table, some of a wide one."""
-SEARCHED_SPLITS = 10
-"""Splits among which ``init="spa"`` looks for the likeliest."""
 
 
 @dataclass(frozen=True)
@@ -263,8 +268,8 @@ class Sample:
 
     @cached_property
     def pairs(self) -> Floats:
-        """Pair counts (C, C) of as many rows as `GRAM_WORK` allows."""
-        rows = max(int(GRAM_WORK / int(self.table.column_offsets[-1]) ** 2), FEWEST_ROWS)
+        """Pair counts (C, C) of as many rows as `SEARCH.gram_work` allows."""
+        rows = max(int(SEARCH.gram_work / int(self.table.column_offsets[-1]) ** 2), SEARCH.fewest_rows)
         return dense_pairs(self.table, min(self.table.n_rows, rows))
 
     def counted(self, counts: PairCounts) -> Floats:
@@ -333,7 +338,7 @@ def spa_init(
     cells = np.repeat(split, np.diff(offsets))
     if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never occur in one row: no pair to learn from
         return rows_as_seeds(sample.view, n_components, rng)
-    found = factor_spa(frequencies, offsets, n_components, split, exact=exact).mixture
+    found = factor_spa(frequencies, offsets, n_components, split, exact=exact)
     return soften(fill_classes(found, sample.view, n_components, rng), sample.view.marginals)
 
 
@@ -354,7 +359,7 @@ def searched_spa(sample: Sample, counts: Floats, n_components: int, rng: np.rand
     """SPA on the split, of several balanced ones and the naive one, whose model makes the pair counts likeliest."""
     sizes = np.diff(sample.table.column_offsets)
     splits = [naive_split(len(sizes), (len(sizes) + 1) // 2)]
-    splits += [balanced_split(sizes, rng) for _ in range(SEARCHED_SPLITS - 1)]
+    splits += [balanced_split(sizes, rng) for _ in range(SEARCH.searched_splits - 1)]
     found = [spa_init(sample, counts, n_components, split, rng) for split in splits]
     scores = [pair_log_likelihood(counts, mixture) for mixture in found]
     return found[int(np.argmax(scores))]
@@ -376,3 +381,115 @@ def pair_frequencies(counts: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Estimated pairwise marginals (C, C), Proposition 1: counts over the rows that show both columns."""
     spread = np.repeat(np.repeat(block_sums(counts, offsets), np.diff(offsets), axis=0), np.diff(offsets), axis=1)
     return np.asarray(np.where(spread > 0, counts / np.where(spread > 0, spread, 1.0), 0.0))
+
+
+# -----------------------------------------------------------------------------
+# Initialisations by merging: three times as many classes as asked for, a few EM iterations, then the nearest become
+# one.
+#
+# A class too many costs little and finds what an initialisation with just enough classes misses. On 13 real tables ×
+# F ∈ {4, 12} one such initialisation ends .013 nats per row below the best of twenty random ones, a single random
+# one .20, spread rows .11 (docs/guide/tables.md).
+#
+# Paper     Ward 1963: merge the two that lose least
+# Needs     a fit with too many classes
+# Promises  nothing by itself: members of a pool, of which EM keeps the best
+# Differs   what is lost is multinomial log-likelihood in place of squares
+#
+# Symbols   here      shape     meaning
+#           counts    (C, G)    expected cells of G classes
+#           weights   (G,)      their rows
+#           worth     (G,)      Σ n log p of each
+
+MERGE_ROWS = 4_000  # Rows that the many classes look at.
+
+
+Kind = Callable[[RowView, int, np.random.Generator], Mixture]
+KINDS: tuple[tuple[str, Kind], ...] = (
+    ("spread rows merged", spread_rows),
+    ("shared rows merged", randomly_assigned_rows),
+)
+
+
+def merged_inits(
+    sample: Sample, n_components: int, rng: np.random.Generator, n_jobs: int | None
+) -> Iterator[tuple[str, Mixture]]:
+    """Named initialisations, each from many classes of its own."""
+    rows = sample.table if sample.table.n_rows <= MERGE_ROWS else sample.table.take(np.arange(MERGE_ROWS))
+    most = max(n_components, int(np.sqrt(SEARCH.merge_work / int(rows.column_offsets[-1]))))
+    number = min(SEARCH.times * n_components, most, max(rows.n_rows, n_components))
+    for name, kind in KINDS:
+        yield name, merged_init(rows, kind(sample.view, number, rng), n_components, n_jobs)
+
+
+def merged_init(rows: Table, many: Mixture, n_components: int, n_jobs: int | None) -> Mixture:
+    """`many` classes after a few passes over the rows, merged down to `n_components`."""
+    steps = table_steps(rows, many.n_classes, SMOOTHING, n_jobs)
+    sums = em(steps, many, max_iter=SEARCH.n_iter, tol=0.0).sums
+    counts, weights = merge_down(
+        sums.table + steps.prior.table, sums.totals + SMOOTHING, rows.column_offsets, n_components
+    )
+    return Mixture(weights / weights.sum(), normalise_tables(counts, rows.column_offsets), rows.column_offsets)
+
+
+def merge_down(counts: Floats, weights: Floats, offsets: NDArray[np.int32], n_classes: int) -> tuple[Floats, Floats]:
+    """Expected counts (C, G) and class totals (G,) of G classes, merged in pairs until `n_classes` are left.
+
+    The pair that goes is the one whose union loses least of Σ n log p, the likelihood of rows that know their class.
+    """
+    counts, weights = counts.copy(), weights.copy()
+    worth = _worth(counts, weights, offsets)
+    cost = np.full((len(weights), len(weights)), np.inf)
+    left, right = np.triu_indices(len(weights), 1)
+    for begin in range(0, len(left), max(SEARCH.chunk // len(counts), 1)):
+        some = slice(begin, begin + max(SEARCH.chunk // len(counts), 1))
+        cost[left[some], right[some]] = _losses(counts, weights, worth, offsets, left[some], right[some])
+    alive = np.ones(len(weights), bool)
+    for _ in range(len(weights) - n_classes):
+        kept, gone = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        counts[:, kept] += counts[:, gone]
+        weights[kept] += weights[gone]
+        alive[gone] = False
+        cost[gone, :] = cost[:, gone] = np.inf
+        worth[kept] = _worth(counts[:, [kept]], weights[[kept]], offsets)[0]
+        rest = np.flatnonzero(alive & (np.arange(len(weights)) != kept))
+        pairs = np.minimum(kept, rest), np.maximum(kept, rest)
+        cost[pairs] = _losses(counts, weights, worth, offsets, *pairs)
+    return np.ascontiguousarray(counts[:, alive]), weights[alive]
+
+
+def single_merges(
+    counts: Floats, weights: Floats, offsets: NDArray[np.int32], number: int
+) -> Iterator[tuple[Floats, Floats]]:
+    """The `number` cheapest ways to merge two classes, as `merge_down` would, the cheapest first."""
+    left, right = np.triu_indices(len(weights), 1)
+    cost = _losses(counts, weights, _worth(counts, weights, offsets), offsets, left, right)
+    for pair in np.argsort(cost, kind="stable")[:number]:
+        kept, gone = left[pair], right[pair]
+        merged, totals = counts.copy(), weights.copy()
+        merged[:, kept] += merged[:, gone]
+        totals[kept] += totals[gone]
+        yield np.delete(merged, gone, axis=1), np.delete(totals, gone)
+
+
+def _losses(
+    counts: Floats,
+    weights: Floats,
+    worth: Floats,
+    offsets: NDArray[np.int32],
+    left: NDArray[np.intp],
+    right: NDArray[np.intp],
+) -> Floats:
+    """Nats lost when each left class and its right one become one."""
+    both = _worth(counts[:, left] + counts[:, right], weights[left] + weights[right], offsets)
+    return np.asarray(worth[left] + worth[right] - both)
+
+
+def _worth(counts: Floats, weights: Floats, offsets: NDArray[np.int32]) -> Floats:
+    """Σ n log p of each class (G,): its cells within their columns, and the class itself."""
+    columns = np.add.reduceat(counts, offsets[:-1], axis=0)
+    return np.asarray(_n_log_n(counts).sum(axis=0) - _n_log_n(columns).sum(axis=0) + _n_log_n(weights))
+
+
+def _n_log_n(n: Floats) -> Floats:
+    return np.asarray(n * np.log(np.maximum(n, 1e-300)))

@@ -16,8 +16,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column
 
-MAX_CELLS = 10_000_000
-"""Cells of the largest marginal that is formed: 80 MB."""
+MAX_CELLS = 10_000_000  # Cells of the largest marginal that is formed: 80 MB.
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,18 @@ class JointPMF:
         return float(self.marginal(column, given) @ self.values_of(column))
 
     def values_of(self, column: Any) -> Floats:
-        """What a column's categories are worth; text is refused."""
+        """What a column's categories are worth; text is refused.
+
+        Parameters
+        ----------
+        column : str or int
+            A column of numbers.
+
+        Returns
+        -------
+        values : ndarray of shape (n_categories,)
+            The number of every category, or the mean of every interval.
+        """
         values = self.columns[self.index(column)].values
         if values is None:
             raise DataError(f"column {column!r} holds text, which has no expectation; ask for its marginal")
@@ -166,7 +176,7 @@ class JointPMF:
     def mutual_information(
         self, left: Sequence[Any] | Any, right: Sequence[Any] | Any, given: Mapping[Any, Any] | None = None
     ) -> float:
-        """Nats that one column, or a few, tell about another, or a few others.
+        """Mutual information in nats of two columns, or of two sets of columns.
 
         Parameters
         ----------
@@ -221,7 +231,18 @@ class JointPMF:
         return pa.table(out)
 
     def index(self, name: Any) -> int:
-        """Where a column stands; an unknown name is refused with the nearest one."""
+        """Position of a column; an unknown name is refused with the nearest one.
+
+        Parameters
+        ----------
+        name : str or int
+            Name of a column.
+
+        Returns
+        -------
+        n : int
+            Index into `columns`.
+        """
         at = self._places.get(name)
         if at is None:
             known = [str(column.name) for column in self.columns]

@@ -26,7 +26,6 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.model_file import (
     Array,
     Arrays,
-    ModelFile,
     Schema,
     describe_column,
     read_columns,
@@ -42,16 +41,20 @@ from latentfit.core.table.weights import NO_WEIGHT, WeightScale, WeightType, che
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.io.scan import Scan
 
+# Rows that initialisations use: the same ones on every engine, chosen by what they say. More of them save passes over
+# all rows, which is where a long fit spends its time (docs/guide/scale.md).
 SAMPLE_ROWS = 50_000
-"""Rows that initialisations use: the same ones on every engine, chosen by what they say. More of them save passes over
-all rows, which is where a long fit spends its time (docs/guide/scale.md)."""
+# Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many.
 SETTLED = 0.1
-"""Nats in all below which an iteration counts as standing still, also in a long table, where `tol` a cell is many."""
+# Nats that the last quarter of the iterations may gain in all when EM has converged; `tol` per cell if it is less.
 TAIL_GAIN = 0.003
-"""Nats that the last quarter of the iterations may gain in all when EM has converged; `tol` per cell if it is less."""
 
+# What scikit-learn may ask of arrays of categories: any values, missing values among them.
 CELLS: dict[str, Any] = {"dtype": None, "ensure_all_finite": "allow-nan"}
-"""What scikit-learn may ask of arrays of categories: any values, missing values among them."""
+
+
+# The statistics of the fit, in its model file with the mixture.
+SCHEMA = Schema({"totals": Array(("F",)), "table_sums": Array(("C", "F")), "marginals": Array(("C",))})
 
 
 class TableModel(LatentModel):
@@ -152,8 +155,8 @@ class TableModel(LatentModel):
 
         Returns
         -------
-        int
-            Their number.
+        n : int
+            Number of free parameters.
         """
         check_is_fitted(self)
         return count_parameters(self._mixture.column_offsets, self.n_components_)
@@ -242,8 +245,8 @@ class TableModel(LatentModel):
         ----------
         X : frame or array-like of shape (n_rows, n_columns)
             Rows with the columns of the fit.
-        y : ignored
-            Not used; there by convention.
+        y : object, default=None
+            Ignored.
         sample_weight : array-like of shape (n_rows,) or None, default=None
             Weights of the rows.
 
@@ -290,11 +293,27 @@ class TableModel(LatentModel):
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return table_state(self)
+    def _state(self) -> tuple[Arrays, dict[str, Any]]:
+        arrays = {
+            "weights": self._mixture.weights,
+            "table": self._mixture.table,
+            "totals": self._sums.totals,
+            "table_sums": self._sums.table,
+            "marginals": self._marginals,
+        }
+        columns = [describe_column(column) for column in self._columns]
+        return with_fit_history(self, arrays, {"columns": columns, "weight_scale": list(astuple(self._scale))})
 
-    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-        restore_table(self, arrays, metadata)
+    def _restore(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
+        columns = read_columns(metadata["columns"])
+        mixture = read_mixture(arrays, columns)
+        n_cells, n_classes = mixture.table.shape
+        SCHEMA.check(arrays, metadata, F=n_classes, C=n_cells)
+        restore_fit_history(self, arrays, metadata, [column.name for column in columns])
+        self._marginals = arrays["marginals"]
+        self._sums = Sums(self.log_likelihood_, arrays["totals"], arrays["table_sums"])
+        self._scale = _read_scale(metadata, float(arrays["totals"].sum()))
+        self._publish(mixture, columns)
 
 
 def weight_notes(table: AnyTable) -> list[str]:
@@ -314,40 +333,6 @@ def _weight_column(sample_weight: Any) -> str | None:
     return sample_weight
 
 
-# -----------------------------------------------------------------------------
-# What the model file of a latent class or cluster model holds: the mixture, its statistics, and the columns.
-
-
-SCHEMA = Schema({"totals": Array(("F",)), "table_sums": Array(("C", "F")), "marginals": Array(("C",))})
-"""The statistics of the fit, beside its mixture."""
-
-
-def table_state(model: TableModel) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of a fitted model."""
-    arrays = {
-        "weights": model._mixture.weights,
-        "table": model._mixture.table,
-        "totals": model._sums.totals,
-        "table_sums": model._sums.table,
-        "marginals": model._marginals,
-    }
-    columns = [describe_column(column) for column in model._columns]
-    return with_fit_history(model, arrays, {"columns": columns, "weight_scale": list(astuple(model._scale))})
-
-
-def restore_table(model: TableModel, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Make `model` what `table_state` described; what does not fit together raises ValueError."""
-    columns = read_columns(metadata["columns"])
-    mixture = read_mixture(arrays, columns)
-    n_cells, n_classes = mixture.table.shape
-    SCHEMA.check(arrays, metadata, F=n_classes, C=n_cells)
-    restore_fit_history(model, arrays, metadata, [column.name for column in columns])
-    model._marginals = arrays["marginals"]
-    model._sums = Sums(model.log_likelihood_, arrays["totals"], arrays["table_sums"])
-    model._scale = _read_scale(metadata, float(arrays["totals"].sum()))
-    model._publish(mixture, columns)
-
-
 def _read_scale(metadata: dict[str, Any], total: float) -> WeightScale:
     """How the weights of all rows seen are spread; files of 0.1.0 counted their sum as rows."""
     if "weight_scale" not in metadata:
@@ -365,7 +350,7 @@ def _read_scale(metadata: dict[str, Any], total: float) -> WeightScale:
 
 @dataclass(frozen=True)
 class SavedMixture:
-    """Where a stopped fit stood, and what it had decided before."""
+    """Solver state of a stopped fit, and what was decided before its EM run."""
 
     resume_from: SolverState[Mixture]
     decided: dict[str, Any]
@@ -376,7 +361,11 @@ class TableCheckpoint(CheckpointFile):
 
     @property
     def saved(self) -> SavedMixture | None:
-        return None if self.file is None else _saved(self.file)
+        if self.file is None:
+            return None
+        arrays, metadata = self.file.arrays, self.file.metadata
+        params = Mixture(arrays["weights"], arrays["table"], arrays["first"])
+        return SavedMixture(SolverState(params, int(metadata["n_iter"]), arrays["path"].tolist()), metadata["decided"])
 
     def writer(self, decided: dict[str, Any]) -> Callable[[SolverState[Mixture]], None]:
         """What the EM run calls after every iteration."""
@@ -406,9 +395,3 @@ def _rows_sum(table: AnyTable) -> int:
         weights = scramble(block.each_weight().view(np.uint64), 1)
         total += int(scramble(row_contents(block, 0) ^ weights, 0).sum())  # a block's sum wraps around, exactly
     return total
-
-
-def _saved(file: ModelFile) -> SavedMixture:
-    params = Mixture(file.arrays["weights"], file.arrays["table"], file.arrays["first"])
-    resume_from = SolverState(params, int(file.metadata["n_iter"]), file.arrays["path"].tolist())
-    return SavedMixture(resume_from, file.metadata["decided"])

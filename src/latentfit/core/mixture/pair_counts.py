@@ -42,11 +42,6 @@ class PairCounts:
     def n_columns(self) -> int:
         return len(self.column_offsets) - 1
 
-    def __add__(self, other: PairCounts) -> PairCounts:
-        if not np.array_equal(self.column_offsets, other.column_offsets):
-            raise ValueError("pair counts of different columns cannot be added")
-        return PairCounts((self.gram + other.gram).tocsr(), self.column_offsets)
-
     @cached_property
     def singles(self) -> Ints:
         """How often each cell occurs (C,)."""
@@ -54,7 +49,7 @@ class PairCounts:
 
     @cached_property
     def observed(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Ints]:
-        """Observed pairs m < j of columns (Ω of the paper), and how many rows each pair shares (S)."""
+        """Observed pairs m < j of columns (Ω of the paper), and how many rows show each pair (S)."""
         column_of = np.repeat(np.arange(self.n_columns), np.diff(self.column_offsets))
         coo = self.gram.tocoo()
         left, right = column_of[coo.coords[0]], column_of[coo.coords[1]]
@@ -65,7 +60,7 @@ class PairCounts:
         np.add.at(sizes, where, coo.data[upper])
         return pairs // self.n_columns, pairs % self.n_columns, sizes
 
-    def met(self) -> NDArray[np.bool_]:
+    def co_observed(self) -> NDArray[np.bool_]:
         """Which columns were seen together (N, N), the diagonal not."""
         left, right, _ = self.observed
         out = np.zeros((self.n_columns, self.n_columns), bool)
@@ -96,7 +91,7 @@ class PairCounts:
 
 
 def with_singles(gram: sp.csr_array, counts: Ints) -> sp.csr_array:
-    """The pair counts with single counts on the diagonal, where repeated answers of a worker met themselves."""
+    """The pair counts with single counts on the diagonal, where repeated answers of a worker occur together."""
     excess = gram.diagonal() - counts
     at = np.flatnonzero(excess)
     return (gram - sp.csr_array((excess[at], (at, at)), shape=gram.shape)).tocsr() if len(at) else gram

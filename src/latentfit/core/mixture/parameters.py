@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
 
+# Smallest probability a table may hold: a hundred such surprises in one row still have a finite logarithm far above the
+# clamp of the kernels, and no count below 10¹² rows can distinguish it from zero.
 PROBABILITY_FLOOR = 1e-12
-"""Smallest probability a table may hold: a hundred such surprises in one row still have a finite logarithm
-far above the clamp of the kernels, and no count below 10¹² rows can tell it from zero."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +95,8 @@ def normalise_tables(table: Floats, offsets: NDArray[np.int32]) -> Floats:
     filled = table + np.repeat(empty, sizes, axis=0) if empty.any() else table
     totals = np.where(empty, sizes[:, None], sums)
     return np.asarray(filled / np.repeat(totals, sizes, axis=0))
+
+
+def marginal_proportions(counts: Floats, offsets: NDArray[np.int32]) -> Floats:
+    """Counts (C,) as proportions within their column, none quite zero."""
+    return normalise_tables(counts[:, None] + 1e-9, offsets)[:, 0]

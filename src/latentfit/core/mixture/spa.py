@@ -22,8 +22,6 @@ Symbols   paper   here     shape         meaning
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
@@ -32,16 +30,6 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, normalise_tables
 
 Ints = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class SpaFactors:
-    """What Algorithm 1 gives, with what Theorem 1 speaks of."""
-
-    mixture: Mixture
-    anchors: Ints
-    condition: float  # κ(W)
-    residual: float  # ‖X̃ − W D H̃ᵀ‖_F
 
 
 def successive_projection(points: Floats, n_anchors: int) -> Ints:
@@ -83,7 +71,7 @@ def factor_spa(
     *,
     denoise: bool = True,
     exact: bool = True,
-) -> SpaFactors:
+) -> Mixture:
     """Algorithm 1 on a matrix of pair frequencies (C, C); `split` (N,) marks the columns of S₁.
 
     X̃ (3) is cut out of them and its columns brought to sum one (11) before the projections.
@@ -109,10 +97,7 @@ def factor_spa(
     weights = _nonnegative_weights(gram, target)  # line 16
     table = np.empty((int(offsets[-1]), len(anchors)))
     table[cells], table[~cells] = left, right
-    residual = float(np.linalg.norm(virtual - (left * weights) @ right.T))
-    values = np.linalg.svd(left, compute_uv=False)
-    condition = float(values[0] / max(values[-1], 1e-300))
-    return SpaFactors(Mixture(weights / weights.sum(), table, offsets), anchors, condition, residual)
+    return Mixture(weights / weights.sum(), table, offsets)
 
 
 def naive_split(n_columns: int, n_left: int) -> NDArray[np.bool_]:

@@ -36,8 +36,8 @@ from latentfit.core.numbers import is_missing_word, worth_of
 from latentfit.core.table.table import Codes, Column, Table, group_rows, with_weights
 from latentfit.core.table.weights import WeightType, check_weight, scale_of
 
+# Intervals of columns with many numbers, or those of named columns, whose numbers may be few.
 Bins = int | Mapping[str | int, int] | None
-"""Intervals of columns with many numbers, or those of named columns, whose numbers may be few."""
 
 
 class LearnColumn(Protocol):
@@ -70,18 +70,14 @@ class LearnCategories:
         """What is odd about categories is reported for every table (`warn_unusual_columns`)."""
 
 
+# Codes (-1: missing) and categories of all columns, one after another, from their names and arrays.
 CodeColumns = Callable[[list[str | int], list[Any]], Iterable[tuple[NDArray[np.int32], Column]]]
-"""Codes (-1: missing) and categories of all columns, one after another, from their names and arrays."""
 
-MAX_NUMBERS = 50
-"""Distinct numbers per column may hold as categories: more is a measurement, and wants bins."""
-MAX_CATEGORIES = 10_000
-"""Distinct values of a column of text: more is an id."""
-MIN_NAMES = 20
-"""Rows from which words that never repeat are names of rows."""
+MAX_NUMBERS = 50  # Distinct numbers per column may hold as categories: more is a measurement, and wants bins.
+MAX_CATEGORIES = 10_000  # Distinct values of a column of text: more is an id.
+MIN_NAMES = 20  # Rows from which texts that never repeat are names of rows.
 NO_COLUMN = "the table has 0 columns; give at least one"
-LEADING_ZERO = r"^[+-]?0\d"
-"""A number written like this is a name: a postal code, a product, an agent."""
+LEADING_ZERO = r"^[+-]?0\d"  # A number written like this is a name: a postal code, a product, an agent.
 
 
 def read_table(
@@ -118,7 +114,7 @@ def code_table(data: Any, code: CodeColumns, sample_weight: Any, weight_type: We
     """A table from whatever holds one, its columns coded by `code`; columns without a value are set aside."""
     names, arrays = columns_of(data)
     weight = check_weight(sample_weight, len(arrays[0]), weight_type)
-    if weight is not None and not weight.all():  # a row without weight is an absent row: not even its words count
+    if weight is not None and not weight.all():  # a row without weight is an absent row: not even its categories count
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
         weight = weight[weight > 0]
     coded = [_narrow(*pair) for pair in code(names, arrays)]
@@ -232,10 +228,10 @@ def check_bins(bins: Bins, names: Sequence[str | int]) -> None:
 def _learn_bins(
     values: Floats, codes: NDArray[np.int32], rows: Floats, name: str | int, bins: int
 ) -> tuple[NDArray[np.int32], Column]:
-    """Intervals of a column with the distinct numbers `words`, each in so many `rows`."""
+    """Intervals of a column with distinct numbers `values`, each in so many `rows`."""
     if bins < 2:
         raise DataError(f"bins must be an int >= 2, got {bins} for column {name!r}; give 2 or more")
-    if bins > MAX_CATEGORIES:  # as many as words; codes have two bytes
+    if bins > MAX_CATEGORIES:  # as many as categories; codes have two bytes
         most = f"{MAX_CATEGORIES:,}"
         raise DataError(f"bins={bins} cuts column {name!r} into more than {most} intervals; give 2 to {most}")
     if rows.max() == 1 and (np.diff(values) == 1).all():  # cut, nothing of it would show later (`warn_unusual_columns`)

@@ -8,7 +8,7 @@ permutes cells among them needs the rows themselves. Rules:
 - sampling weights are weights of single rows; the rows of a unique row share its weight evenly, as they do in the data;
 - more than `most` rows are a sample: those with the smallest hashes, each with its weight (a long table whose equal
   rows were not worth grouping block by block, as a file is read). Beyond `EXPANDED` rows a unique row of weight w
-  is thinned to w · EXPANDED / total copies first, rounded up or down by its hash.
+  is thinned to w · EXPANDED / total rows first, rounded up or down by its hash.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from latentfit.core.sampling import Words, numbered_apart, row_contents, row_has
 from latentfit.core.table.stored import AnyTable, StoredTable
 from latentfit.core.table.table import ALWAYS_GROUP, Table
 
-SELF_WEIGHTING = 23
-"""Sets this draw apart from others for the same rows."""
-EXPANDED = 5_000_000
-"""Single rows held at once: three numbers each."""
+SELF_WEIGHTING = 23  # Sets this draw apart from others for the same rows.
+EXPANDED = 5_000_000  # Single rows held at once: three numbers each.
 
 
 @dataclass(frozen=True)
 class ReplicatedRows:
     """Single rows in the order of their hashes: which unique row each is, its weight, its hash."""
 
-    pattern: NDArray[np.int64]
+    unique_row: NDArray[np.int64]
     weight: Floats
     hashes: Words
 
@@ -46,10 +44,10 @@ def single_rows(table: Table, most: int, seed: int) -> ReplicatedRows:
     """At most `most` single rows of the table; see the module for the rules."""
     content = row_contents(table, seed)
     counts, each = _counts(table, content, seed)
-    pattern = np.repeat(np.arange(table.n_rows), counts)
-    hashes = numbered_apart(content[pattern], seed)
+    unique_row = np.repeat(np.arange(table.n_rows), counts)
+    hashes = numbered_apart(content[unique_row], seed)
     order = np.argsort(hashes, kind="stable")[:most]
-    return ReplicatedRows(pattern[order], each[pattern[order]], hashes[order])
+    return ReplicatedRows(unique_row[order], each[unique_row[order]], hashes[order])
 
 
 def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
@@ -63,10 +61,10 @@ def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
         return table.take(np.argsort(row_hashes(table, seed), kind="stable"))
     if table.row_weight is None or table.single:
         return _least_hashes(table, most, seed)
-    copies = single_rows(table, most, seed)
-    unique_rows, first_seen, at = np.unique(copies.pattern, return_index=True, return_inverse=True)
+    rows = single_rows(table, most, seed)
+    unique_rows, first_seen, at = np.unique(rows.unique_row, return_index=True, return_inverse=True)
     order = np.argsort(first_seen, kind="stable")
-    weight = np.bincount(at, copies.weight)[order].astype(np.float64)
+    weight = np.bincount(at, rows.weight)[order].astype(np.float64)
     equal = np.bincount(at)[order] if table.sampling else None
     return replace(table.take(unique_rows[order]), row_weight=weight, equal=equal)
 
@@ -123,20 +121,20 @@ def self_weighting(table: Table) -> Table:
     if not table.sampling or table.single or table.n_observations > ALWAYS_GROUP:
         return table
     rows = single_rows(table, table.n_observations, 0)
-    drawn = np.bincount(rows.pattern[thinned(rows, SELF_WEIGHTING)], minlength=table.n_rows)
+    drawn = np.bincount(rows.unique_row[thinned(rows, SELF_WEIGHTING)], minlength=table.n_rows)
     keep = np.flatnonzero(drawn)
     if not len(keep):  # of a few rows with one that outweighs all
         return table
     return replace(table.take(keep), row_weight=drawn[keep].astype(np.float64), equal=None, scale=None)
 
 
-def thinned(copies: ReplicatedRows, salt: int) -> NDArray[np.bool_]:
+def thinned(rows: ReplicatedRows, salt: int) -> NDArray[np.bool_]:
     """Rows to keep so that the kept ones count alike: all of them when weights are equal.
 
     A row stays with probability min(1, w / c), c such that Kish's effective number (Σw)² / Σw² is expected to stay. No
-    row is taken twice, since two copies of one row would look like dependence between the columns.
+    row is taken twice, since two replicates of one row would look like dependence between the columns.
     """
-    weight = copies.weight
+    weight = rows.weight
     if not len(weight) or weight.min() == weight.max():
         return np.ones(len(weight), bool)
     wanted = weight.sum() ** 2 / np.square(weight).sum()
@@ -145,4 +143,4 @@ def thinned(copies: ReplicatedRows, salt: int) -> NDArray[np.bool_]:
     sure = np.arange(len(ordered))
     limit = rest / np.maximum(wanted - sure, 1e-300)  # c when the `sure` heaviest rows always stay
     c = limit[np.flatnonzero((ordered <= limit) & (sure < wanted))[0]]
-    return np.asarray(copies.uniform(salt) < weight / c)
+    return np.asarray(rows.uniform(salt) < weight / c)

@@ -1,7 +1,7 @@
 """StoredTable: a coded table in a flat file, read part by part into one buffer; what is larger than memory.
 
 The file (`engine/flat_file.py`) has names, categories, sizes, counts and how columns are packed in its header, then the
-rows' packed codes and, if rows have weights, those as float64. It has the manners of `Table` that a pass needs
+rows' packed codes and, if rows have weights, those as float64. It has the methods of `Table` that a pass needs
 (`cells`, `weights`, `spread`, `gather`) and `blocks`, so the engine's loop over parts and the sample of rows serve for
 both. Equal rows are grouped by the rule of tables in memory; then `fitted_on` is a small table in memory.
 """
@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -21,28 +22,45 @@ from numpy.typing import NDArray
 
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import BLOCK_ROWS, PART_ROWS, DenseCodes, Floats
-from latentfit.core.names import to_arrow, typed_names
-from latentfit.core.table.coding import MISSING, GrowingColumn, read_raw, read_weights, write_raw
-from latentfit.core.table.input import LearnColumn, columns_of, warn_empty_columns, warn_unusual_columns
+from latentfit.core.model_file import describe_column, read_columns
+from latentfit.core.names import GrowingNames, to_arrow
+from latentfit.core.numbers import as_numbers
+from latentfit.core.table.input import (
+    MAX_CATEGORIES,
+    NO_COLUMN,
+    LearnColumn,
+    columns_of,
+    spelled_numbers,
+    warn_empty_columns,
+    warn_unusual_columns,
+)
 from latentfit.core.table.table import (
+    CodedTable,
     Codes,
     Column,
-    Packing,
     Table,
     UniqueRowCount,
     add_in_parts,
     gather_unique_rows,
-    plan_packing,
 )
-from latentfit.core.table.weights import WeightScale, WeightType, check_total, check_weight, scale_of, unweighted
+from latentfit.core.table.weights import (
+    NO_WEIGHT,
+    WeightScale,
+    WeightType,
+    check_total,
+    check_weight,
+    check_weights,
+    exponent_of,
+    scale_of,
+)
 from latentfit.engine.flat_file import FileHandle, fill_from, store_rows, store_temporarily, write_flat
 from latentfit.io.scan import Scan
 
-FORMAT, ENDING = 4, "codes"
+FORMAT, ENDING = 5, "codes"
 
 
 @dataclass(frozen=True, eq=False)
-class StoredTable:
+class StoredTable(CodedTable):
     """A coded table on disk: its columns' categories, how often each cell occurs, and where the codes begin."""
 
     path: Path
@@ -61,10 +79,6 @@ class StoredTable:
     unique_index = None
 
     @property
-    def n_columns(self) -> int:
-        return len(self.columns)
-
-    @property
     def n_samples(self) -> int:
         return self.n_rows
 
@@ -73,47 +87,21 @@ class StoredTable:
         return self._sums[1] if self.weighted else float(self.n_rows)
 
     @property
-    def sampling(self) -> bool:
-        return self.weighted and self.scale is not None and self.scale.uneven
-
-    @property
     def n_observations(self) -> int:
         return self.n_rows if self.sampling else round(self.total_weight)
 
     @property
-    def weight_scale(self) -> WeightScale:
-        return unweighted(self.total_weight) if self.scale is None else self.scale
-
-    @property
     def n_cells(self) -> float:
         return self._sums[2] if self.weighted else float(self.counts.sum())
-
-    @cached_property
-    def column_offsets(self) -> NDArray[np.int32]:
-        return np.concatenate([[0], np.cumsum([column.size for column in self.columns])]).astype(np.int32)
 
     @property
     def dtype(self) -> Any:
         """Type of the codes, as a table in memory has it."""
         return np.uint16 if max(column.size for column in self.columns) > 254 else np.uint8
 
-    @cached_property
-    def packing(self) -> Packing | None:
-        return plan_packing(self.n_rows, self.column_offsets, self.missing_columns)
-
-    def spread(self, log_table: Floats) -> Floats:
-        """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
-        return log_table
-
-    def gather(self, sums: Floats) -> Floats:
-        """Sums over the table's own cells, as they come."""
-        return sums
-
     def cells(self, begin: int, end: int) -> DenseCodes:
         """Packed codes of some rows; they stand in a buffer that the next call fills again."""
-        if self.packing is None:
-            return DenseCodes(self._read(begin, end), self.column_offsets)
-        return DenseCodes(self._read(begin, end), self.packing.column_offsets, self.packing.columns)
+        return self._packed_cells(self._read(begin, end))
 
     def weights(self, begin: int, end: int) -> Floats | None:
         """Weights of some rows, None when each counts once."""
@@ -269,10 +257,10 @@ def _code(
         growing, n_rows, absent, largest = write_raw(batches, raw, text, weight, weights, weight_type)
         weighted, scale = weight is not None, None
         if weighted and weight_type == "sampling":
-            scale = scale_of(_pieces(weights), largest)
+            scale = scale_of(_chunks(weights), largest)
             weighted = scale.uneven
         elif weighted:
-            check_total(sum(float(piece.sum()) for piece in _pieces(weights)))
+            check_total(sum(float(chunk.sum()) for chunk in _chunks(weights)))
         learn.check([column.name for column in growing])
         learned = [_learn(column, learn, weighted, scale) for column in growing]
         kept = [n for n, (_, column) in enumerate(learned) if column.size]
@@ -290,7 +278,7 @@ def _code(
         unique_rows = UniqueRowCount(n_rows)
 
         def scaled() -> Iterator[Floats]:
-            return (piece if scale is None else scale.scaled(piece) for piece in _pieces(weights) if weighted)
+            return (chunk if scale is None else scale.scaled(chunk) for chunk in _chunks(weights) if weighted)
 
         def final() -> Iterator[Codes]:
             raw.seek(0)
@@ -309,10 +297,10 @@ def _code(
         return _write(table, final(), key, scaled(), unique_rows)
 
 
-def _pieces(weights: Any) -> Iterator[Floats]:
+def _chunks(weights: Any) -> Iterator[Floats]:
     weights.seek(0)
-    while piece := weights.read(1 << 22):
-        yield np.frombuffer(piece, np.float64)
+    while chunk := weights.read(1 << 22):
+        yield np.frombuffer(chunk, np.float64)
 
 
 def _learn(
@@ -355,45 +343,157 @@ def _write(
         "absent": table.absent,
         "scale": None if table.scale is None else list(astuple(table.scale)),
         "names": list(table.names),
-        "gaps": table.missing_columns.tolist(),
+        "missing_columns": table.missing_columns.tolist(),
         "counts": table.counts.tolist(),
-        "columns": [_described(column) for column in table.columns],
+        "columns": [describe_column(column) for column in table.columns],
     }
 
-    def pieces() -> Iterator[NDArray[Any]]:
+    def parts() -> Iterator[NDArray[Any]]:
         yield from blocks if packing is None else map(packing.pack, blocks)
         if unique_rows is not None:
             facts["grouped"] = int(unique_rows.worth_grouping())
         yield from weights
 
-    offset = write_flat(table.path, facts, pieces())
+    offset = write_flat(table.path, facts, parts())
     return replace(table, offset=offset, grouped=bool(facts["grouped"]))
 
 
-def _described(column: Column) -> dict[str, Any]:
-    return {
-        "name": column.name,
-        "kind": column.categories.dtype.kind,
-        "categories": column.categories.tolist(),
-        "edges": None if column.edges is None else column.edges.tolist(),
-        "centres": None if column.centres is None else column.centres.tolist(),
-    }
-
-
 def _revived(path: Path, offset: int, facts: dict[str, Any]) -> StoredTable:
-    columns = tuple(_read_column(one) for one in facts["columns"])
-    counts, missing_columns = np.array(facts["counts"], np.int64), np.array(facts["gaps"], bool)
+    columns = read_columns(facts["columns"])
+    counts, missing_columns = np.array(facts["counts"], np.int64), np.array(facts["missing_columns"], bool)
     names = tuple(facts["names"])
     known = StoredTable(path, offset, facts["n_rows"], columns, counts, missing_columns, bool(facts["grouped"]), names)
     scale = None if facts["scale"] is None else WeightScale(*facts["scale"])
     return replace(known, weighted=facts["weighted"], absent=facts["absent"], scale=scale)
 
 
-def _read_column(facts: dict[str, Any]) -> Column:
-    categories = typed_names(facts["kind"], facts["categories"])
-    edges, centres = (None if facts[name] is None else np.array(facts[name]) for name in ("edges", "centres"))
-    return Column(facts["name"], categories, edges, centres)
+AnyTable = (
+    Table | StoredTable
+)  # Rows in memory or in a file: initialisations, EM steps and the choice of the number of classes work on both.
 
 
-AnyTable = Table | StoredTable
-"""Rows in memory or in a file: what starts, steps and choices of a number work on alike."""
+# -----------------------------------------------------------------------------
+# Batches of columns → raw codes in a file, dictionaries growing while reading: the first half of a table on disk.
+#
+# A raw code is a category's place in the order of appearance; what the categories are (numbers, names, intervals) is
+# decided when all have been seen, by the same rule as for tables in memory (`table_input.learn_column`).
+
+MAX_RAW = 65_534  # Words a column may show before it is an id, or a measurement too fine to be cut into intervals.
+MISSING = 65_535  # Raw code of a missing cell; 255 in records of one byte per cell.
+
+
+class GrowingColumn:
+    """Words seen so far, in some order, how often, and with which weight if rows have one."""
+
+    def __init__(self, name: str, text: bool) -> None:
+        self.name, self.names = name, GrowingNames(f"{name!r}", text)
+        self.counts: NDArray[np.int64] = np.zeros(256, np.int64)
+        self.weights: Floats = np.zeros(0)
+
+    @property
+    def size(self) -> int:
+        return len(self.names.place)
+
+    def code(self, array: Any) -> NDArray[np.uint16]:
+        """Raw codes of one batch."""
+        before = self.size
+        codes, distinct, seen = self.names.count(array, in_order=False)
+        if self.size > max(before, MAX_CATEGORIES):
+            self._check_size()
+        while self.size > len(self.counts):
+            self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
+        np.add.at(self.counts, distinct, seen)
+        return codes.astype(np.uint16)  # -1 becomes `MISSING`
+
+    def weigh(self, codes: NDArray[np.uint16], weight: Floats) -> None:
+        """The weights of a batch's rows added to those of their categories, one after the other: the bits of memory."""
+        new = np.zeros(self.size - len(self.weights))
+        # a missing value is one category more, left out
+        at = np.concatenate([np.arange(self.size), np.minimum(codes, self.size)])
+        summed = np.bincount(at, np.concatenate([self.weights, new, weight]))
+        self.weights = summed[: self.size].astype(np.float64)
+
+    def _check_size(self) -> None:
+        kind = spelled_numbers(self.names.words()).type  # a format without types spells its numbers
+        numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        limit, things = (MAX_RAW, "numbers") if numbers else (MAX_CATEGORIES, "values")
+        if self.size > limit:
+            suggestion = (
+                f"round them, or leave the column out (--drop {quote(self.name)}; --id, if it names the rows)"
+                if numbers
+                else f"it looks like an id: leave it out (--drop {quote(self.name)}; --id, if it names the rows)"
+            )
+            raise DataError(f"column {self.name!r} holds more than {limit:,} distinct {things}; {suggestion}")
+
+
+def write_raw(
+    batches: Iterator[Any],
+    sink: BinaryIO,
+    text: bool,
+    weight: str | None,
+    weights: BinaryIO,
+    weight_type: WeightType,
+) -> tuple[list[GrowingColumn], int, int, float]:
+    """Code all batches into records of a file; the columns, how many rows there are, how many have no weight, and the
+    largest weight.
+
+    A record is some rows, column after column, a byte per cell where all codes fit. `text` came from a format without
+    types. The column `weight` is no data: its numbers go into `weights`. A row without weight is an absent row, as in
+    memory. Columns add sampling weights without the power of two of the largest one, as in memory too.
+    """
+    columns: list[GrowingColumn] = []
+    n_rows = behind = exponent = 0
+    largest = 0.0
+    for batch in batches:
+        numbers: Floats | None = None
+        if weight is not None:
+            numbers = check_weights(read_weights(batch.column(weight), weight, behind), weight_type, behind)
+            behind += batch.num_rows
+            batch = batch.select([name for name in batch.schema.names if name != weight])
+            if not numbers.all():
+                batch, numbers = batch.filter(pa.array(numbers > 0)), numbers[numbers > 0]
+            if not batch.num_rows:
+                continue
+            weights.write(numbers.tobytes())
+            larger, largest = float(numbers.max()) > largest, max(float(numbers.max()), largest)
+            if weight_type == "sampling" and larger:
+                before, exponent = exponent, exponent_of(largest)
+                for column in columns:
+                    column.weights = np.ldexp(column.weights, before - exponent)
+            numbers = np.ldexp(numbers, -exponent)
+        columns = columns or [GrowingColumn(name, text) for name in batch.schema.names]
+        codes = np.empty((len(columns), batch.num_rows), np.uint16)
+        for n, column in enumerate(columns):
+            codes[n] = column.code(batch.column(n))
+            if numbers is not None:
+                column.weigh(codes[n], numbers)
+        n_rows += batch.num_rows
+        narrow = all(column.size < 255 for column in columns)
+        record = codes.astype(np.uint8) if narrow else codes  # a missing value, 65535, becomes 255
+        sink.write(np.array([batch.num_rows, record.itemsize], np.int64).tobytes())
+        sink.write(record.tobytes())
+    if n_rows and not columns:
+        raise DataError(NO_COLUMN)
+    if not n_rows:
+        raise DataError(NO_WEIGHT if weight is not None else "the files hold no rows; give at least one")
+    return columns, n_rows, max(behind - n_rows, 0), largest
+
+
+def read_weights(array: Any, name: str, before: int = 0) -> NDArray[np.float64]:
+    """A column of weights: a number for every row, so many rows behind; whether rows can have them is not asked."""
+    where = f"the weights column {name!r}"
+    numbers = as_numbers(to_arrow(array, where), where, "give every row a number", before)
+    missing = np.isnan(numbers)
+    if missing.any():
+        raise DataError(
+            f"{where} has a missing value in row {before + int(missing.argmax()) + 1}; give every row a number"
+        )
+    return numbers
+
+
+def read_raw(source: BinaryIO, n_columns: int) -> Iterator[NDArray[Any]]:
+    """The records again (columns, rows), each of the type it was written in: the largest value is a missing value."""
+    while head := source.read(16):
+        rows, width = np.frombuffer(head, np.int64).tolist()
+        codes = np.frombuffer(source.read(rows * n_columns * width), np.uint8 if width == 1 else np.uint16)
+        yield codes.reshape(n_columns, rows)

@@ -7,6 +7,7 @@ states before the pass, and gathers sums of states into sums of cells after it.
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -21,17 +22,15 @@ from latentfit.core.table.weights import WeightScale, WeightType, scale_of, unwe
 
 Codes = NDArray[Any]
 
-MAX_STATES = (256, 128, 64, 32, 16, 8, 4)
-"""Limits of states per code that are considered; 256 fill a byte."""
-PACKED_ROWS = 4_096
-"""Rows packed together: walking a column of so few stays in the cache."""
+MAX_STATES = (256, 128, 64, 32, 16, 8, 4)  # Limits of states per code that are considered; 256 fill a byte.
+PACKED_ROWS = 4_096  # Rows packed together: walking a column of so few stays in the cache.
+# What a state costs relative to a lookup: making its row of the table before a pass and summing it away after.
 STATE_COST = 6
-"""What a state costs beside a lookup: making its row of the table before a pass and summing it away after."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How neighbouring columns share a code: which, and how many states each has.
+    """How neighbouring columns are packed into a code: which, and how many states each has.
 
     `column_offsets` (groups + 1,) is the first state of every group.
     """
@@ -97,11 +96,6 @@ def _runs(states: NDArray[np.intp], most: int) -> list[slice]:
     return [*groups, slice(begin, len(states))]
 
 
-def has_missing(codes: Codes, sizes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which columns of dense codes have a missing value."""
-    return np.asarray(codes.max(axis=0, initial=0) >= sizes)
-
-
 def plan_packing(n_rows: int, offsets: NDArray[np.int32], missing_columns: NDArray[np.bool_]) -> Packing | None:
     """How to pack columns of so many rows, or None when packing saves nothing."""
     sizes = np.diff(offsets).astype(np.intp)
@@ -123,14 +117,12 @@ def plan_packing(n_rows: int, offsets: NDArray[np.int32], missing_columns: NDArr
 # uneven sampling weights (`core/table/weights.py`) are one unique row only where their weights are equal too: rows stay
 # rows.
 
-GROUP_AT = 0.5
-"""Equal rows of a large table are grouped when the unique rows are at most this proportion of the rows."""
-MAX_UNIQUE_ROWS = 1_000_000
-"""More unique rows are never grouped: they must fit memory however long the table is."""
+GROUP_AT = 0.5  # Equal rows of a large table are grouped when the unique rows are at most this proportion of the rows.
+MAX_UNIQUE_ROWS = 1_000_000  # More unique rows are never grouped: they must fit memory however long the table is.
+# Distinct rows that are counted one by one; of a longer table a proportion of them is, by their fingerprints.
 COUNTED = 1 << 21
-"""Distinct rows that are counted one by one; of a longer table a proportion of them is, by their fingerprints."""
+# Up to so many rows equal rows are always grouped: then a row of weight w is w equal rows, to the bit.
 ALWAYS_GROUP = 100_000
-"""Up to so many rows equal rows are always grouped: then a row of weight w is w equal rows, to the bit."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +154,56 @@ class Column:
         return int(match([value], self.categories, f"{self.name!r}")[0])
 
 
+class CodedTable(ABC):
+    """What tables in memory and in a file have in common: columns, weights, and cells that the kernels read."""
+
+    columns: tuple[Column, ...]
+    scale: WeightScale | None  # of sampling weights; None: weights count rows
+    weighted: Any
+    n_rows: Any
+    total_weight: Any
+    missing_columns: Any
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.columns)
+
+    @cached_property
+    def column_offsets(self) -> NDArray[np.int32]:
+        """Where each column's cells begin (n_columns + 1,)."""
+        return np.concatenate([[0], np.cumsum([column.size for column in self.columns])]).astype(np.int32)
+
+    @property
+    def sampling(self) -> bool:
+        """Whether weights are sampling weights that differ: they add up to Kish's number, and count no rows."""
+        return self.weighted and self.scale is not None and self.scale.uneven
+
+    @property
+    def weight_scale(self) -> WeightScale:
+        """How the rows' weights are spread, where they have none as well."""
+        return unweighted(self.total_weight) if self.scale is None else self.scale
+
+    @cached_property
+    def packing(self) -> Packing | None:
+        """Neighbouring columns in one code, when that makes a pass cheaper."""
+        return plan_packing(self.n_rows, self.column_offsets, self.missing_columns)
+
+    def spread(self, log_table: Floats) -> Floats:
+        """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
+        return log_table
+
+    def gather(self, sums: Floats) -> Floats:
+        """Sums over the table's own cells, as they come."""
+        return sums
+
+    def _packed_cells(self, packed: Codes) -> DenseCodes:
+        if self.packing is None:
+            return DenseCodes(packed, self.column_offsets)
+        return DenseCodes(packed, self.packing.column_offsets, self.packing.columns)
+
+
 @dataclass(frozen=True)
-class Table:
+class Table(CodedTable):
     """Coded rows (unique rows, columns) with their weights, and the columns' categories."""
 
     codes: Codes
@@ -180,18 +220,9 @@ class Table:
         return int(self.codes.shape[0])
 
     @property
-    def n_columns(self) -> int:
-        return len(self.columns)
-
-    @property
     def n_samples(self) -> int:
         """Rows the user brought."""
         return self.n_rows if self.unique_index is None else len(self.unique_index)
-
-    @cached_property
-    def column_offsets(self) -> NDArray[np.int32]:
-        sizes = [column.size for column in self.columns]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:
@@ -213,19 +244,9 @@ class Table:
         return self.row_weight is not None
 
     @property
-    def sampling(self) -> bool:
-        """Whether weights are sampling weights that differ: they add up to Kish's number, and count no rows."""
-        return self.weighted and self.scale is not None and self.scale.uneven
-
-    @property
     def n_observations(self) -> int:
         """Rows with a positive weight; a frequency counts as many."""
         return int(self.rows_each().sum()) if self.sampling else round(self.total_weight)
-
-    @property
-    def weight_scale(self) -> WeightScale:
-        """How the rows' weights are spread, where they have none as well."""
-        return unweighted(self.total_weight) if self.scale is None else self.scale
 
     def each_weight(self) -> Floats:
         """Weights (n_rows,), all 1 where the table has none."""
@@ -238,14 +259,9 @@ class Table:
         return np.ones(self.n_rows, np.int64) if self.equal is None else self.equal
 
     @cached_property
-    def packing(self) -> Packing | None:
-        """Neighbouring columns in one code, when that makes a pass cheaper."""
-        return plan_packing(self.n_rows, self.column_offsets, self.missing_columns)
-
-    @cached_property
     def missing_columns(self) -> NDArray[np.bool_]:
         """Which columns have a missing value."""
-        return has_missing(self.codes, np.diff(self.column_offsets))
+        return np.asarray(self.codes.max(axis=0, initial=0) >= np.diff(self.column_offsets))
 
     @cached_property
     def _packed(self) -> Codes:
@@ -259,10 +275,7 @@ class Table:
         return self._cells(0, self.n_rows)
 
     def _cells(self, begin: int, end: int) -> DenseCodes:
-        codes = np.ascontiguousarray(self._packed[begin:end])
-        if self.packing is None:
-            return DenseCodes(codes, self.column_offsets)
-        return DenseCodes(codes, self.packing.column_offsets, self.packing.columns)
+        return self._packed_cells(np.ascontiguousarray(self._packed[begin:end]))
 
     def codes_of(self, begin: int, end: int) -> Codes:
         """Codes of some rows."""
@@ -274,14 +287,6 @@ class Table:
             weight = None if self.row_weight is None else self.row_weight[begin : begin + BLOCK_ROWS]
             codes = self.codes[begin : begin + BLOCK_ROWS]
             yield replace(self, codes=codes, row_weight=weight, unique_index=None, equal=None)
-
-    def spread(self, log_table: Floats) -> Floats:
-        """The log-table that `cells` point into: the kernel itself knows what packed codes stand for."""
-        return log_table
-
-    def gather(self, sums: Floats) -> Floats:
-        """Sums over the table's own cells, as they come."""
-        return sums
 
     def weights(self, begin: int, end: int) -> Floats | None:
         return None if self.row_weight is None else np.ascontiguousarray(self.row_weight[begin:end])
@@ -356,7 +361,9 @@ def group_rows(table: Table) -> Table:
     """The same table with equal rows held once, when that is worth it."""
     codes = np.ascontiguousarray(table.codes)
     apart = table.row_weight if table.sampling else None
-    if not worth_grouping(len(codes), [(codes, apart)]):
+    unique_count = UniqueRowCount(len(codes))
+    unique_count.add(codes, apart)
+    if not unique_count.worth_grouping():
         return replace(table, single=table.row_weight is not None)
     unique_rows, first_seen, unique_index = np.unique(row_keys(codes, apart), return_index=True, return_inverse=True)
     equal = np.bincount(unique_index, minlength=len(unique_rows))
@@ -385,7 +392,7 @@ def joined_rows(tables: Sequence[Table]) -> Table:
 
 
 def row_keys(codes: Codes, apart: Floats | None) -> NDArray[Any]:
-    """One key per row: its codes and, where they tell rows apart, its weight. They sort as codes, then weights, do."""
+    """One key per row: its codes and, for sampling weights, its weight. They sort as codes, then weights, do."""
     if not codes.size:
         return codes[:, 0]
     parts = codes.view(np.uint8).reshape(len(codes), -1)
@@ -436,16 +443,11 @@ def gather_unique_rows(blocks: Iterable[Table]) -> Table:
     return Table(codes, first.columns, weight, equal=rows, scale=first.scale)
 
 
-def worth_grouping(n_rows: int, blocks: Iterable[tuple[Codes, Floats | None]]) -> bool:
-    """Whether equal rows are grouped: a matter of the number of rows and of unique rows alone, on every engine."""
-    unique_rows = UniqueRowCount(n_rows)
-    for codes, apart in blocks:
-        unique_rows.add(codes, apart)
-    return unique_rows.worth_grouping()
-
-
 class UniqueRowCount:
-    """Distinct rows, by 64-bit fingerprints: of all rows, or of the proportion that a long table's memory allows."""
+    """Distinct rows, by 64-bit fingerprints: of all rows, or of the proportion that a long table's memory allows.
+
+    Whether equal rows are grouped is a matter of the number of rows and of unique rows alone, on every engine.
+    """
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
@@ -454,7 +456,7 @@ class UniqueRowCount:
         self._waiting: list[NDArray[np.uint64]] = []
 
     def add(self, codes: Codes, apart: Floats | None = None) -> None:
-        """Some rows more, told apart by their weights as well where these are given."""
+        """Add rows; rows of unequal weights are distinct where weights are given."""
         if self.n_rows <= ALWAYS_GROUP:
             return
         prints = _fingerprints(codes, apart)

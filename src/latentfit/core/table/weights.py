@@ -20,12 +20,10 @@ from latentfit.core.kernels import BLOCK_ROWS, Floats
 
 WeightType = Literal["sampling", "frequency"]
 NO_WEIGHT = "all row weights are zero; at least one row must count"
-UNITS = 2.0**46
-"""Units of the largest weight in which weights are added: a block of them fits an int64."""
+UNITS = 2.0**46  # Units of the largest weight in which weights are added: a block of them fits an int64.
+# The least scaled weight: a row far below the others moves nothing, but counts of it must not vanish in roundings.
 LEAST = 1e-12
-"""The least scaled weight: a row far below the others moves nothing, but counts of it must not vanish in roundings."""
-MAX_ROWS = 2.0**53
-"""Rows that frequencies may add up to: from there on not every count is a float."""
+MAX_ROWS = 2.0**53  # Rows that frequencies may add up to: from there on not every count is a float.
 
 
 @dataclass(frozen=True)

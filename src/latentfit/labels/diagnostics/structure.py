@@ -124,7 +124,7 @@ def missing_blocks(pairs: PairCounts | None) -> dict[str, Any]:
     """Proportion of co-occurrences R_mj not observed, diagonal included, before and after (7)–(8)."""
     if pairs is None or pairs.n_columns > TUNING.most_workers:
         return {"missing_blocks": None, "missing_blocks_imputed": None}
-    observed = pairs.met()
+    observed = pairs.co_observed()
     after = 1 - float(reachable(observed).mean())
     return {"missing_blocks": 1 - float(observed.mean()), "missing_blocks_imputed": after}
 
@@ -385,7 +385,7 @@ def co_annotation(data: CodedLabels, max_workers: int) -> CoAnnotation | None:
     if (
         data.n_workers <= TUNING.most_workers
     ):  # what leads from one to another may lead over workers that are not among them
-        reached = reachable(pairs.met())[np.ix_(workers, workers)]
+        reached = reachable(pairs.co_observed())[np.ix_(workers, workers)]
     else:
         reached = component[workers][:, None] == component[workers][None]
     return CoAnnotation(len(common), workers, matrix, reached)

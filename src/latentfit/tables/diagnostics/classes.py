@@ -1,4 +1,4 @@
-"""The classes of a table: are two of them one, does each gain more than chance gives, do halves of the rows agree?
+"""The classes of a table: are two of them one, is each of them needed, do halves of the rows agree?
 
 Splitting a class that needs no split still gains about d + 3 d^⅓ nats, d its parameters (docs/guide/tables.md): the
 two nearest classes must lose more than that when they are merged. Halves are refitted from initialisations of their
@@ -22,21 +22,31 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.tables.diagnostics.pairs import some_rows, two_halves
-from latentfit.tables.init.multistart import select_by_halving, table_inits
+from latentfit.tables.init import select_by_halving, table_inits
 from latentfit.tables.theory import divergences
 
-GAIN_WORK = 20_000_000
-"""Rows · columns · classes of a pass of the merge check: about a twentieth of a second."""
-GAIN_LIMIT = 2_000_000_000
-"""The same over all passes when a finding on a sample is checked on all rows: a few seconds."""
-MERGE_MAX_ITER = 30
-"""EM iterations after two classes are merged: with SQUAREM enough to settle to a fraction of a nat."""
-HALF_ROWS = 20_000
-"""Rows of a half at most."""
-HALF_WORK = 10_000_000
-"""Rows · columns · classes of a half at most."""
-TRIES = 2
-"""How often halves that disagree are fitted: an initialisation that was stuck is no reason for caution."""
+
+@dataclass(frozen=True)
+class ClassLimits:
+    """How much of a table is looked at, and tolerances."""
+
+    gain_work: int = 20_000_000  # Rows · columns · classes of a pass of the merge check: about a twentieth of a second.
+    # The same over all passes when a finding on a sample is checked on all rows: a few seconds.
+    gain_limit: int = 2_000_000_000
+    # EM iterations after two classes are merged: with SQUAREM enough to settle to a fraction of a nat.
+    merge_max_iter: int = 30
+    half_rows: int = 20_000  # Rows of a half at most.
+    half_work: int = 10_000_000  # Rows · columns · classes of a half at most.
+    # How often halves that disagree are fitted: an initialisation that was stuck is no reason for caution.
+    tries: int = 2
+    # Entries of the largest Jacobian that is formed: 40 MB and a few seconds of singular values.
+    max_entries: int = 5_000_000
+    # Singular values below this proportion of the largest are zero: rounding leaves 1e-15, full rank more than 1e-6.
+    relative: float = 1e-9
+    points: int = 3  # Random points tried for the generic rank: one is enough but for rounding.
+
+
+LIMITS = ClassLimits()
 
 
 def class_distances(mixture: Mixture) -> Floats:
@@ -67,7 +77,7 @@ def kruskal_count(sizes: NDArray[np.int32], n_classes: int) -> int:
 
 @dataclass(frozen=True)
 class Gain:
-    """Nats the least needed class gains on so many rows, and what chance alone would give it."""
+    """Nats the least needed class gains on so many rows, and what a class that is none gains."""
 
     nats: float
     by_chance: float
@@ -81,15 +91,17 @@ class Gain:
 def least_gain(table: Table, mixture: Mixture) -> Gain:
     """What the least needed class gains: on a sample first, on all rows when the sample is too small to show it."""
     per_row = max(table.n_columns * mixture.n_classes, 1)
-    rows = max(GAIN_WORK // per_row, 1_000)
+    rows = max(LIMITS.gain_work // per_row, 1_000)
     if table.n_rows <= rows:
-        return _gain(table, mixture, MERGE_MAX_ITER)
+        return _gain(table, mixture, LIMITS.merge_max_iter)
     few = some_rows(table, rows)
     steps = table_steps(few, mixture.n_classes, SMOOTHING, 1)
-    own = em(steps, mixture, max_iter=MERGE_MAX_ITER, tol=1e-7, accelerate=True).params  # both sides fit the same rows
-    found = _gain(few, own, MERGE_MAX_ITER)
-    passes = GAIN_LIMIT // (table.n_rows * per_row) - mixture.n_classes
-    return found if found.shown or passes < 5 else _gain(table, mixture, min(passes, MERGE_MAX_ITER))
+    own = em(
+        steps, mixture, max_iter=LIMITS.merge_max_iter, tol=1e-7, accelerate=True
+    ).params  # both sides fit the same rows
+    found = _gain(few, own, LIMITS.merge_max_iter)
+    passes = LIMITS.gain_limit // (table.n_rows * per_row) - mixture.n_classes
+    return found if found.shown or passes < 5 else _gain(table, mixture, min(passes, LIMITS.merge_max_iter))
 
 
 def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
@@ -130,13 +142,13 @@ class Halves:
 
 def compare_halves(table: Table, n_classes: int, enough: float) -> Halves:
     """Fit two halves of the rows, chosen by hash, each from its own initialisations; once more when they disagree."""
-    most = min(HALF_ROWS, max(HALF_WORK // max(table.n_columns * n_classes, 1), 500))
+    most = min(LIMITS.half_rows, max(LIMITS.half_work // max(table.n_columns * n_classes, 1), 500))
     left, right = (some_rows(half, most) for half in two_halves(table))
     n_rows = left.total_weight + right.total_weight
     if not left.n_rows or not right.n_rows:
         return Halves(0.0, n_rows)
     agreement = 0.0
-    for seed in range(TRIES):
+    for seed in range(LIMITS.tries):
         models = _fit_half(left, n_classes, seed), _fit_half(right, n_classes, seed)
         crossed = crossed_classes(left, *models) + crossed_classes(right, *models)
         agreement = float(crossed[np.arange(n_classes), match_classes(crossed)].sum() / crossed.sum())
@@ -167,24 +179,17 @@ def _fit_half(table: Table, n_classes: int, seed: int) -> Mixture:
 #
 # The latent class model maps its free parameters to the joint distribution of the columns. Where the derivative of that
 # map has less than full rank, some direction in the parameters changes no observable probability, and no number of rows
-# tells the answers along it apart. Counting parameters and cells misses such cases: four binary columns and three
+# distinguishes the answers along it. Counting parameters and cells misses such cases: four binary columns and three
 # classes have 14 parameters and 15 free cells, and rank 13 everywhere (Goodman 1974).
 #
 # Paper     Goodman 1974; Allman, Matias & Rhodes 2009 (generic identifiability)
 # Needs     Π sizes · parameters within bounds of memory
 # Promises  the largest rank over random points is the generic rank with probability 1
-# Differs   the rank is numerical: singular values below `RELATIVE` of the largest count as zero
+# Differs   the rank is numerical: singular values below `LIMITS.relative` of the largest count as zero
 #
 # Symbols   here      shape            meaning
 #           joint     (cells, F)       probability of every combination of categories, given the class
 #           jacobian  (cells, free)    its derivative in weights and profiles
-
-MAX_ENTRIES = 5_000_000
-"""Entries of the largest Jacobian that is formed: 40 MB and a few seconds of singular values."""
-RELATIVE = 1e-9
-"""Singular values below this proportion of the largest are zero: rounding leaves 1e-15, full rank more than 1e-6."""
-POINTS = 3
-"""Random points tried for the generic rank: one is enough but for rounding."""
 
 
 def n_free(sizes: Sequence[int], n_classes: int) -> int:
@@ -194,20 +199,20 @@ def n_free(sizes: Sequence[int], n_classes: int) -> int:
 
 def can_rank(sizes: Sequence[int], n_classes: int) -> bool:
     """Whether the Jacobian is small enough to be formed."""
-    return float(np.prod(np.asarray(sizes, float))) * n_free(sizes, n_classes) <= MAX_ENTRIES
+    return float(np.prod(np.asarray(sizes, float))) * n_free(sizes, n_classes) <= LIMITS.max_entries
 
 
 def jacobian_rank(weights: Floats, profiles: Sequence[Floats]) -> int:
     """Rank at a point: weights (F,) and, for each column, its profile (F, categories)."""
     values = np.linalg.svd(_jacobian(weights, profiles), compute_uv=False)
-    return int((values > RELATIVE * values.max(initial=0.0)).sum())
+    return int((values > LIMITS.relative * values.max(initial=0.0)).sum())
 
 
 def generic_rank(sizes: Sequence[int], n_classes: int) -> int:
     """The rank at almost every point."""
     rng = np.random.default_rng(0)
     ranks = []
-    for _ in range(POINTS):
+    for _ in range(LIMITS.points):
         weights = rng.dirichlet(np.full(n_classes, 5.0))
         ranks.append(jacobian_rank(weights, [rng.dirichlet(np.full(size, 2.0), n_classes) for size in sizes]))
     return max(ranks)

@@ -1,7 +1,7 @@
 """Can a classifier of labels be trusted? It is asked for labels of rows that its fit did not see.
 
 The yardstick is the label's proportion: who knows nothing of a row gives every label its proportion, and calls the most
-frequent one. A row's gain is ``log P(label | row) − log proportion(label)``; it is an estimate of what the columns tell
+frequent one. A row's gain is ``log P(label | row) − log proportion(label)``; it is an estimate of what the columns say
 about the label, and its mean is compared with its standard error.
 """
 
@@ -19,19 +19,14 @@ from latentfit.core.table.table import Table
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.tables.data import fold_weights, label_counts, labels_of, without_label
 
-FOLDS = 3
-"""Parts of the rows, each predicted by a fit without it."""
-LABEL_PROBABILITY_FLOOR = 1e-12
-"""Probability of a label at least, so that one surprise cannot outweigh all other rows."""
-SURE = 2.0
-"""Standard errors that make a difference more than chance."""
+FOLDS = 3  # Parts of the rows, each predicted by a fit without it.
+LABEL_PROBABILITY_FLOOR = 1e-12  # Probability of a label at least, so that one surprise cannot outweigh all other rows.
+SURE = 2.0  # Standard errors that make a difference more than chance.
+# Mean probability of the called label above its proportion of right calls that is worth a word.
 MAX_OVERCONFIDENCE = 0.05
-"""Mean probability of the called label above its proportion of right calls that is worth a word."""
-FEW_ROWS = 10
-"""Rows of a label below which its classes are mostly prior."""
+FEW_ROWS = 10  # Rows of a label below which its classes are mostly prior.
 
-PredictLabels = Callable[[Table], Floats]
-"""What a fit predicts for rows without their label: P(label | row) (n, L)."""
+PredictLabels = Callable[[Table], Floats]  # What a fit predicts for rows without their label: P(label | row) (n, L).
 
 
 @dataclass(frozen=True)

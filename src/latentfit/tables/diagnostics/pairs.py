@@ -5,8 +5,8 @@ rare categories do no harm. All pairs are judged at once from one (C, C) matrix 
 of their columns to it, long ones some of their rows, both chosen by hash.
 
 Paper     Dawson 1954
-Needs     pair counts, whole ones for chances
-Promises  mean and variance over permutations exactly; chances by a gamma law with these
+Needs     pair counts, whole ones for p-values
+Promises  mean and variance over permutations exactly; p-values by a gamma distribution with these
 Differs   per column the sum over its partners and the largest partner are looked at, each doubled
 
 Symbols   here      shape    meaning
@@ -34,20 +34,25 @@ from latentfit.core.table.replicates import is_whole
 from latentfit.core.table.table import Table
 from latentfit.engine.memory import MemoryEngine, posterior_of
 
-MAX_CELLS = 1_000
-"""Categories whose pairs are counted: a matrix of them is 8 MB, and a handful live at once."""
-PAIR_WORK = 500_000_000
-"""Rows · pairs of columns counted: about half a second."""
-WEIGHTED_WORK = 20_000_000_000
-"""Rows · categories² counted when rows have uneven weights: a few seconds of dense products."""
-EXPECTED_WORK = 4_000_000_000
-"""Rows · categories · incomplete columns · classes when the pairs of a table with missing cells are expected."""
-EXPECTED_ROWS = 4_096
-"""Rows of one dense product of the same: 1,000 categories of them take 32 MB."""
-WRITTEN_OUT = 20
-"""Rows per unique row up to which unique rows are written out as so many equal rows, for the exact counter."""
-SEED = 0
-"""Of the hash by which rows and columns are chosen."""
+
+@dataclass(frozen=True)
+class PairLimits:
+    """How much of a table is looked at."""
+
+    max_cells: int = 1_000  # Categories whose pairs are counted: a matrix of them is 8 MB, and a handful live at once.
+    pair_work: int = 500_000_000  # Rows · pairs of columns counted: about half a second.
+    # Rows · categories² counted when rows have uneven weights: a few seconds of dense products.
+    weighted_work: int = 20_000_000_000
+    # Rows · categories · incomplete columns · classes when the pairs of a table with missing cells are expected.
+    expected_work: int = 4_000_000_000
+    expected_rows: int = 4_096  # Rows of one dense product of the same: 1,000 categories of them take 32 MB.
+    # Rows per unique row up to which unique rows are written out as so many equal rows, for the exact counter.
+    written_out: int = 20
+    seed: int = 0  # Of the hash by which rows and columns are chosen.
+
+
+LIMITS = PairLimits()
+
 
 Ints = NDArray[np.intp]
 Blocks = NDArray[np.int32]
@@ -75,18 +80,18 @@ def count_evidence(table: Table, n_classes: int = 1) -> CellPairs:
     size = int(np.diff(table.column_offsets)[columns].sum())
     if len(columns) < min(3, table.n_columns):  # nothing can be concluded, and there may be nothing to count
         return CellPairs(np.zeros((size, size)), _narrowed(table, columns).column_offsets, columns, 0.0)
-    most = PAIR_WORK // max(len(columns) * (len(columns) - 1) // 2, 1)
+    most = LIMITS.pair_work // max(len(columns) * (len(columns) - 1) // 2, 1)
     if incomplete := int(table.missing_columns[columns].sum()):
-        most = min(most, max(EXPECTED_WORK // (size * incomplete * n_classes), 1))
+        most = min(most, max(LIMITS.expected_work // (size * incomplete * n_classes), 1))
     rows = some_rows(table, most)
     narrow = _narrowed(rows, columns)
     counted = not rows.sampling and is_whole(rows.each_weight())
-    if counted and rows.total_weight <= WRITTEN_OUT * rows.n_rows:
-        copies = None if rows.row_weight is None else np.repeat(np.arange(rows.n_rows), replicate_counts(rows))
-        written = narrow if copies is None else narrow.take(copies)
+    if counted and rows.total_weight <= LIMITS.written_out * rows.n_rows:
+        replicates = None if rows.row_weight is None else np.repeat(np.arange(rows.n_rows), replicate_counts(rows))
+        written = narrow if replicates is None else narrow.take(replicates)
         counts = count_table_pairs(replace(written, row_weight=None)).dense()
     else:
-        most = max(WEIGHTED_WORK // size**2, 1)
+        most = max(LIMITS.weighted_work // size**2, 1)
         rows = rows if rows.n_rows <= most else some_rows(rows, most)
         narrow = _narrowed(rows, columns)
         counts = dense_pairs(narrow, narrow.n_rows)
@@ -123,8 +128,8 @@ def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
     posterior = posterior_of(MemoryEngine(evidence.rows, None), mixture)[0]
     missing_cells = np.isin(column_of, incomplete)  # cells of the columns that some row lacks
     place = np.searchsorted(incomplete, column_of[missing_cells])
-    for begin in range(0, table.n_rows, EXPECTED_ROWS):
-        rows = slice(begin, begin + EXPECTED_ROWS)
+    for begin in range(0, table.n_rows, LIMITS.expected_rows):
+        rows = slice(begin, begin + LIMITS.expected_rows)
         codes, weight = table.codes[rows], table.each_weight()[rows]
         present = table.present[rows]
         shown = np.zeros((len(codes), int(offsets[-1])))
@@ -144,12 +149,14 @@ def expected_pairs(evidence: CellPairs, mixture: Mixture) -> Floats:
 def chosen_columns(table: Table) -> Ints:
     """All columns when their categories fit, else those that fit in the order of the hash of their names."""
     sizes = np.diff(table.column_offsets)
-    if sizes.sum() <= MAX_CELLS:
+    if sizes.sum() <= LIMITS.max_cells:
         return np.arange(table.n_columns)
     name_hashes = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
     kept: list[int] = []
-    left = MAX_CELLS
-    for n in np.lexsort((scramble(name_hashes, SEED), sizes > MAX_CELLS // 3)):  # a very wide column crowds out others
+    left = LIMITS.max_cells
+    for n in np.lexsort(
+        (scramble(name_hashes, LIMITS.seed), sizes > LIMITS.max_cells // 3)
+    ):  # a very wide column crowds out others
         if sizes[n] <= left:
             kept.append(int(n))
             left -= int(sizes[n])
@@ -159,27 +166,27 @@ def chosen_columns(table: Table) -> Ints:
 def some_rows(table: Table, most: int) -> Table:
     """About `most` of the user's rows, chosen by hash; unique rows keep the proportion of their rows that was chosen.
 
-    Not `data.copies.sample_rows`, which writes rows out one by one: a diagnosis reads the unique rows of long tables,
+    Not `sample_rows`, which writes rows out one by one: a diagnosis reads the unique rows of long tables,
     and two unique rows with the weights of a million rows are two rows here.
     """
-    copies = replicate_counts(table)
-    if copies.sum() <= most:
+    replicates = replicate_counts(table)
+    if replicates.sum() <= most:
         return table
     order = np.argsort(_hashes(table), kind="stable")
-    if copies.max() == 1:
+    if replicates.max() == 1:
         return table.take(np.sort(order[:most]))
-    kept = np.empty(len(copies), np.int64)
-    kept[order] = np.random.default_rng(SEED).binomial(copies[order], most / copies.sum())
-    return _with_fraction(table, kept / np.maximum(copies, 1))
+    kept = np.empty(len(replicates), np.int64)
+    kept[order] = np.random.default_rng(LIMITS.seed).binomial(replicates[order], most / replicates.sum())
+    return _with_fraction(table, kept / np.maximum(replicates, 1))
 
 
 def two_halves(table: Table) -> tuple[Table, Table]:
     """The user's rows shared out to two halves by hash."""
-    copies = replicate_counts(table)
+    replicates = replicate_counts(table)
     order = np.argsort(_hashes(table), kind="stable")
-    left = np.empty(len(copies), np.int64)
-    left[order] = np.random.default_rng(SEED + 1).binomial(copies[order], 0.5)
-    proportion = left / np.maximum(copies, 1)
+    left = np.empty(len(replicates), np.int64)
+    left[order] = np.random.default_rng(LIMITS.seed + 1).binomial(replicates[order], 0.5)
+    proportion = left / np.maximum(replicates, 1)
     return _with_fraction(table, proportion), _with_fraction(table, 1 - proportion)
 
 
@@ -201,7 +208,7 @@ def _with_fraction(table: Table, proportion: Floats) -> Table:
 def _hashes(table: Table) -> NDArray[np.uint64]:
     """Hashes of rows, block by block, so that memory stays flat."""
     parts = [np.arange(begin, min(begin + BLOCK_ROWS, table.n_rows)) for begin in range(0, table.n_rows, BLOCK_ROWS)]
-    return np.concatenate([row_hashes(replace(table.take(part), row_weight=None), SEED) for part in parts])
+    return np.concatenate([row_hashes(replace(table.take(part), row_weight=None), LIMITS.seed) for part in parts])
 
 
 # ------------------------------------------------------------------ dependence
@@ -223,7 +230,9 @@ def pearson_blocks(counts: Floats, offsets: Blocks) -> tuple[Floats, Floats, Flo
     statistic = n * block_sums(proportions, offsets) - n
     seen = margins > 0
     inverse = np.divide(1.0, margins, out=np.zeros_like(margins), where=seen)
-    k = np.add.reduceat(seen.astype(np.float64), offsets[:-1], axis=0)  # (N, N): categories of i beside column j
+    k = np.add.reduceat(
+        seen.astype(np.float64), offsets[:-1], axis=0
+    )  # (N, N): categories of i in rows that show column j
     harmonic = np.add.reduceat(inverse, offsets[:-1], axis=0)
     live = (n >= 4) & (k >= 2) & (k.T >= 2) & ~np.eye(len(sizes), dtype=bool)
     m = np.where(live, n, 4.0)
@@ -235,8 +244,10 @@ def pearson_blocks(counts: Floats, offsets: Blocks) -> tuple[Floats, Floats, Flo
 
 
 def dependence_p_values(counts: Floats, offsets: Blocks) -> Floats:
-    """p-value of every column's dependence on the others (N,): the smaller of that of the sum over its partners and of
-    the largest partner, each doubled because there are two tests."""
+    """Per column, the p-value of its dependence on the others (N,).
+
+    The smaller of the p-values of the sum over its partners and of the largest partner, each doubled for looking twice.
+    """
     found = np.stack(pearson_blocks(counts, offsets))
     total = upper_tail(*found.sum(axis=2))
     far = found[0] > found[1] + 2 * np.sqrt(found[2])  # no other pair can be the one that stands out
@@ -256,7 +267,7 @@ def upper_tail(value: Floats, mean: Floats, variance: Floats) -> Floats:
 def residual_dependence(counts: Floats, expected: Floats, offsets: Blocks, level: float = 1.0) -> Floats:
     """Corrected Cramér's V (N, N) between the counts of every pair and what the model expects (`expected_pairs`).
 
-    Zero where chance gives as much more often than `level` if the mixture is right (χ², (R − 1)(C − 1) degrees).
+    Zero where the p-value under the mixture is above `level` (χ², (R − 1)(C − 1) degrees).
     """
     sizes = np.diff(offsets)
     n = block_sums(counts, offsets)
@@ -274,14 +285,14 @@ def residual_dependence(counts: Floats, expected: Floats, offsets: Blocks, level
 
 
 def one_to_one(counts: Floats, offsets: Blocks, least: float, least_other: float) -> NDArray[np.bool_]:
-    """Pairs of columns (N, N) of which each tells the other in every row that shows both.
+    """Pairs of columns (N, N) of which each determines the other in every row that shows both.
 
     At least `least` rows show both, and `least_other` of them not the most frequent answer: rare ones agree by chance.
     """
-    met = counts > 0
-    n_cells = block_sums(met.astype(np.float64), offsets)
-    seen = np.logical_or.reduceat(met, offsets[:-1], axis=1)
-    k = np.add.reduceat(seen.astype(np.float64), offsets[:-1], axis=0)  # categories of i beside column j
+    occurs = counts > 0
+    n_cells = block_sums(occurs.astype(np.float64), offsets)
+    seen = np.logical_or.reduceat(occurs, offsets[:-1], axis=1)
+    k = np.add.reduceat(seen.astype(np.float64), offsets[:-1], axis=0)  # categories of i in rows that show column j
     n = block_sums(counts, offsets)
     top = np.maximum.reduceat(np.maximum.reduceat(counts, offsets[:-1], axis=0), offsets[:-1], axis=1)
     alike = (n_cells == k) & (n_cells == k.T) & (k >= 2) & (n >= least) & (n - top >= least_other)

@@ -12,6 +12,8 @@ Cost is bounded: what is not linear in the rows works on rows and columns chosen
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,23 +48,28 @@ from latentfit.tables.diagnostics.pairs import (
     residual_dependence,
 )
 
-MIN_ROWS = 50.0
-"""Rows a class should have: with fewer a proportion of one half is known to no better than ± 14 points. Also the rows
-that must show two columns together before they count as met."""
-MIN_OTHER = 10.0
-"""Rows that do not have the most frequent answer, from which on two columns are the same by more than chance."""
-ROWS_PER_CATEGORY = 10.0
-"""Rows a class should have for every (effective) category of a column."""
-THIN_COLUMNS = 0.25
-"""Proportion of the columns that may show a class less often than that."""
-SAME = 0.05
-"""Total variation, in the column where they differ most, below which two classes are one class twice."""
-DEPENDENCE_LEVEL = 1e-3
-"""Level at which columns count as dependent, divided by the number of columns (or of pairs) looked at."""
-DEPENDENT = 0.2
-"""Corrected Cramér's V of two columns given the classes above which independence within classes fails."""
-AGREEMENT = 0.7
-"""Proportion of the rows that models of the two halves should put in the same class."""
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From where on a number is a reason for caution."""
+
+    # Rows a class should have: with fewer a proportion of one half is known to no better than ± 14 points. Also the
+    # rows that must show two columns together before they count as co-observed.
+    min_rows: float = 50.0
+    # Rows that do not have the most frequent answer, from which on two columns are the same by more than chance.
+    min_other: float = 10.0
+    rows_per_category: float = 10.0  # Rows a class should have for every (effective) category of a column.
+    thin_columns: float = 0.25  # Proportion of the columns that may show a class less often than that.
+    # Total variation, in the column where they differ most, below which two classes are one class twice.
+    same: float = 0.05
+    # Level at which columns count as dependent, divided by the number of columns (or of pairs) looked at.
+    dependence_level: float = 1e-3
+    # Corrected Cramér's V of two columns given the classes above which independence within classes fails.
+    dependent: float = 0.2
+    agreement: float = 0.7  # Proportion of the rows that models of the two halves should put in the same class.
+
+
+THRESHOLDS = Thresholds()
 
 
 def examine_table(
@@ -131,13 +138,13 @@ def _examine_replication(examiner: Examiner, replication: Replication) -> None:
 
 def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
     """Rows every class and every column of it rests on; returns the rows per class needs."""
-    shown = table.present.sum(axis=1) >= min(3, table.n_columns)  # fewer cells tell nothing of the class's joint
+    shown = table.present.sum(axis=1) >= min(3, table.n_columns)  # fewer cells say nothing of the class's joint
     informative_rows = float(shown.sum() if table.row_weight is None else shown @ table.row_weight)
     rows = mixture.weights * informative_rows
     counts = table.singles()
     seen = np.add.reduceat(counts, table.column_offsets[:-1])
     needs = rows_needed(counts, seen, table.column_offsets)
-    needed = float(needs.max(initial=MIN_ROWS))
+    needed = float(needs.max(initial=THRESHOLDS.min_rows))
     thin = (seen > 0) & (mixture.weights.min() * seen < needs)
     examiner.quantities |= {
         "n_rows": table.total_weight,
@@ -163,7 +170,7 @@ def _examine_sizes(examiner: Examiner, table: Table, mixture: Mixture) -> float:
             f"Class {worst} rests on about {rows[worst]:.0f} rows, fewer than the {needed:.0f} its profile needs; ask "
             "for fewer classes or bring more rows.",
         )
-    elif thin.mean() > THIN_COLUMNS:
+    elif thin.mean() > THRESHOLDS.thin_columns:
         examiner.doubt(
             "caution",
             f"{int(thin.sum())} of {table.n_columns} columns have so many missing values that the smallest class shows "
@@ -176,13 +183,13 @@ def rows_needed(counts: Floats, seen: Floats, offsets: NDArray[np.int32]) -> Flo
     """Rows a class should have for each column (N,): ten per effective category, e to the entropy."""
     proportion = counts / np.repeat(np.maximum(seen, 1e-300), np.diff(offsets))
     entropy = -np.add.reduceat(proportion * np.log(np.maximum(proportion, 1e-300)), offsets[:-1])
-    return np.asarray(np.maximum(MIN_ROWS, ROWS_PER_CATEGORY * np.exp(entropy)))
+    return np.asarray(np.maximum(THRESHOLDS.min_rows, THRESHOLDS.rows_per_category * np.exp(entropy)))
 
 
 def _examine_columns(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> NDArray[np.bool_]:
     """Which of the columns looked at depend on any other; classes need three of them."""
     probability = dependence_p_values(evidence.counts, evidence.column_offsets)
-    informative = probability < DEPENDENCE_LEVEL / max(len(probability), 1)
+    informative = probability < THRESHOLDS.dependence_level / max(len(probability), 1)
     examiner.quantities |= {
         "uninformative_columns": [table.columns[n].name for n in evidence.columns[~informative]],
         "dependence_p_values": probability.tolist(),
@@ -201,8 +208,8 @@ def _examine_co_observation(
 ) -> None:
     """Columns in parts that no rows show together: nothing says which class of one part is which of the other."""
     co_observed = evidence.co_observed[np.ix_(informative, informative)]
-    apart = co_observed < MIN_ROWS
-    n_parts = int(connected_parts(co_observed, MIN_ROWS).max(initial=-1)) + 1
+    apart = co_observed < THRESHOLDS.min_rows
+    n_parts = int(connected_parts(co_observed, THRESHOLDS.min_rows).max(initial=-1)) + 1
     examiner.quantities |= {
         "parts_of_columns": n_parts,
         "share_of_pairs_not_met": float(apart.mean()) if apart.size else None,
@@ -210,8 +217,8 @@ def _examine_co_observation(
     if mixture.n_classes > 1 and n_parts > 1:
         examiner.doubt(
             "not identifiable",
-            f"The columns fall into {n_parts} parts that fewer than {MIN_ROWS:.0f} rows show together, so nothing "
-            "tells which class of one is which of another; add rows that show both, or fit the parts alone.",
+            f"The columns fall into {n_parts} parts that fewer than {THRESHOLDS.min_rows:.0f} rows show together, so "
+            "nothing tells which class of one is which of another; add rows that show both, or fit the parts alone.",
         )
 
 
@@ -252,11 +259,11 @@ def _examine_count(examiner: Examiner, mixture: Mixture, columns: NDArray[np.int
 def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> None:
     """Columns that depend on one another although the class is known: by much, and not by chance."""
     N = len(evidence.columns)
-    level = DEPENDENCE_LEVEL / max(N * (N - 1) / 2, 1)
+    level = THRESHOLDS.dependence_level / max(N * (N - 1) / 2, 1)
     values = residual_dependence(evidence.counts, expected_pairs(evidence, mixture), evidence.column_offsets, level)
     worst = float(values.max(initial=0.0))
     examiner.quantities["residual_dependence"] = worst
-    if worst > DEPENDENT:
+    if worst > THRESHOLDS.dependent:
         at = np.unravel_index(int(np.argmax(np.triu(values))), values.shape)  # in the order of the columns
         left, right = (table.columns[int(evidence.columns[n])].name for n in at)
         examiner.doubt(
@@ -268,7 +275,9 @@ def _examine_residuals(examiner: Examiner, table: Table, mixture: Mixture, evide
 
 def _examine_equal(examiner: Examiner, table: Table, evidence: CellPairs) -> None:
     """Columns that repeat another one: classes along their categories explain them, and nothing is left to be seen."""
-    pairs = np.argwhere(np.triu(one_to_one(evidence.counts, evidence.column_offsets, MIN_ROWS, MIN_OTHER)))
+    pairs = np.argwhere(
+        np.triu(one_to_one(evidence.counts, evidence.column_offsets, THRESHOLDS.min_rows, THRESHOLDS.min_other))
+    )
     names = [[str(table.columns[int(evidence.columns[n])].name) for n in pair] for pair in pairs]
     examiner.quantities["equal_columns"] = names
     if names:
@@ -282,7 +291,7 @@ def _examine_equal(examiner: Examiner, table: Table, evidence: CellPairs) -> Non
 def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None:
     """Duplicate classes, and whether the least needed class gains more than chance gives."""
     closest = float(class_distances(mixture).min())
-    if closest < SAME:
+    if closest < THRESHOLDS.same:
         examiner.doubt(
             "not identifiable",
             f"Two classes have the same profile (no column tells them apart by more than {closest:.3f}); ask for fewer "
@@ -305,14 +314,14 @@ def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None
 
 
 def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: float) -> None:
-    halves = compare_halves(table, mixture.n_classes, AGREEMENT)
+    halves = compare_halves(table, mixture.n_classes, THRESHOLDS.agreement)
     sampled = halves.n_rows < (1 - 1e-6) * table.total_weight  # proportions of weights are rounded
     judged = not sampled or mixture.weights.min() * halves.n_rows / 2 >= needed  # else the sample is to blame
     examiner.quantities |= {
         "split_half_agreement": halves.agreement if judged else None,
         "split_half_rows": halves.n_rows,
     }
-    if judged and halves.agreement < AGREEMENT:
+    if judged and halves.agreement < THRESHOLDS.agreement:
         examiner.doubt(
             "caution",
             f"Models of two halves of {halves.n_rows:.0f} rows put only {halves.agreement:.0%} of the rows in the same "
@@ -321,7 +330,7 @@ def _examine_halves(examiner: Examiner, table: Table, mixture: Mixture, needed: 
 
 
 def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: CellPairs) -> None:
-    """What the theorems say; Theorem 2 is asked about the paper's own start of EM, CNMF-SPA, whichever EM began with.
+    """What the theorems say; Theorem 2 is asked about the initialisation of the paper, CNMF-SPA, whichever EM used.
 
     Columns may have different proportions of missing values, and bounds must hold for all of them: p is that of the
     pair, or column, that is seen least.
@@ -345,7 +354,7 @@ def _add_theorems(examiner: Examiner, table: Table, mixture: Mixture, evidence: 
     if F > 1 and evidence.column_offsets[-1] <= SPA_CELLS:
         cells = np.repeat(split, np.diff(evidence.column_offsets))
         if frequencies[np.ix_(cells, ~cells)].any():
-            init = factor_spa(frequencies, evidence.column_offsets, F, split, exact=False).mixture
+            init = factor_spa(frequencies, evidence.column_offsets, F, split, exact=False)
             basin = theorems.theorem_2(part, n_rows, rarest)
             examiner.quantities["start"] = theorems.init_in_basin(init, part, basin)
 

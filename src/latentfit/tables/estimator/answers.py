@@ -104,7 +104,7 @@ def imputed_values(X: Any, columns: tuple[Column, ...], mixture: Mixture, poster
 
 
 def _filled(array: Any, missing: NDArray[np.bool_], imputed: NDArray[Any]) -> Any:
-    """The arrow column with its missing values filled, in its own type where the words allow it."""
+    """The arrow column with its missing values filled, in its own type where the categories allow it."""
     if isinstance(array.type, pa.DictionaryType):
         whole = _filled(array.cast(array.type.value_type), missing, imputed)
         return _as_dictionary(whole, array.dictionary, array.type)
@@ -116,13 +116,13 @@ def _filled(array: Any, missing: NDArray[np.bool_], imputed: NDArray[Any]) -> An
         values = _spelled(imputed, pc.unique(array).to_pylist())
     elif pa.types.is_integer(kind) and imputed.dtype.kind == "f":
         values = [round(value) for value in values]
-    elif imputed.dtype.kind == "O" and not _spells(values, kind):  # numbers met a model of text: all become words
+    elif imputed.dtype.kind == "O" and not _spells(values, kind):  # numbers under a model of text: all become text
         array, kind = _worded(array), pa.string()
     return pc.replace_with_mask(array, pa.array(missing), pa.array(values).cast(kind))
 
 
 def _spells(imputed: list[Any], kind: pa.DataType) -> bool:
-    """Whether the words are dates or times as the model keeps them, which can be read again."""
+    """Whether the categories are dates or times as the model keeps them, which can be read again."""
     try:
         return bool(pa.types.is_temporal(kind) and pa.array(imputed).cast(kind))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -130,14 +130,14 @@ def _spells(imputed: list[Any], kind: pa.DataType) -> bool:
 
 
 def _worded(array: Any) -> Any:
-    """Numbers as words; dates and times spelled as the model spells them."""
+    """Numbers as text; dates and times spelled as the model spells them."""
     if not pa.types.is_temporal(array.type):
         return array.cast(pa.string())
     return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
 
 
 def _as_dictionary(array: Any, known: Any, kind: pa.DictionaryType) -> Any:
-    """A column of categories again: its own in their order, then what the model knows beside them."""
+    """A column of categories again: its own in their order, then the other categories of the model."""
     if array.type != kind.value_type:
         return array
     new = pc.unique(array).filter(pc.invert(pc.is_in(pc.unique(array), value_set=known)))

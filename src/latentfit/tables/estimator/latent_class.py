@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from latentfit.core.em import EMResult, em
@@ -16,6 +17,7 @@ from latentfit.core.errors import DataError
 from latentfit.core.estimator import seed_of
 from latentfit.core.frames import backend_of, build_frame
 from latentfit.core.kernels import WIDEST, Floats
+from latentfit.core.mixture.bootstrap import RatioTest, bootstrap_mixture, fit_indices, ratio_test
 from latentfit.core.mixture.em import maximise_tables, shaped_prior, table_steps
 from latentfit.core.mixture.init import (
     Sample,
@@ -33,17 +35,18 @@ from latentfit.core.mixture.model import (
     SETTLED,
     TAIL_GAIN,
     TableCheckpoint,
+    TableModel,
     table_key,
     weight_notes,
 )
 from latentfit.core.mixture.pair_counts import count_table_pairs
 from latentfit.core.mixture.parameters import PROBABILITY_FLOOR, Mixture, normalise_tables
 from latentfit.core.multistart import Replication
-from latentfit.core.progress import StageClock
+from latentfit.core.progress import StageClock, candidate_numbers
 from latentfit.core.table.input import Bins, LearnCategories, LearnColumn, read_table
 from latentfit.core.table.replicates import sample_rows, self_weighting
 from latentfit.core.table.stored import AnyTable, StoredTable
-from latentfit.core.table.table import Table, group_rows
+from latentfit.core.table.table import Table, group_rows, joined_rows
 from latentfit.core.table.weights import WeightType
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
@@ -51,22 +54,35 @@ from latentfit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jo
 from latentfit.io.scan import whole
 from latentfit.tables.diagnostics.verdict import examine_table, unexamined
 from latentfit.tables.estimator.answers import Answers, column_posterior, impute_missing, imputed_values
-from latentfit.tables.estimator.evidence import TableEvidence
-from latentfit.tables.init.ctd import factor_ctd
-from latentfit.tables.init.multistart import MIN_INIT, n_init_for, select_by_halving, select_by_multistart, table_inits
+from latentfit.tables.init import (
+    MIN_INIT,
+    factor_ctd,
+    n_init_for,
+    select_by_halving,
+    select_by_multistart,
+    table_inits,
+)
 from latentfit.tables.select import MAX_ROWS, choose_classes
 
 INITS = ("auto", "spa", "spa-naive", "ctd", "random")
-CHOICE_INIT, LONG_TABLE_DIVISOR = 12, 4
-"""Initialisations at every number of classes that is only compared, at the most; of a long table one in so many."""
-CHOICE_TAIL_GAIN = 0.03
-"""The same for fits that are only compared."""
-FOLD_MAX_ITER, FOLD_TOL = 200, 1e-6
-"""EM runs of the folds, which start from the classes of all cells."""
-EXAMINED_ROWS = 1_000_000
-"""Rows that the verdict looks at; of a longer table those with the smallest hashes."""
-PARTIAL_FIT_ITER = 3
-"""Passes over new rows: they see what they changed."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Tuned numbers of a fit."""
+
+    # Initialisations at every number of classes that is only compared, at the most; of a long table one in so many.
+    choice_init: int = 12
+    long_table_divisor: int = 4
+    choice_tail_gain: float = 0.03  # The same for fits that are only compared.
+    # EM runs of the folds, initialised with the classes of all cells.
+    fold_max_iter: int = 200
+    fold_tol: float = 1e-6
+    examined_rows: int = 1_000_000  # Rows that the verdict looks at; of a longer table those with the smallest hashes.
+    partial_fit_iter: int = 3  # Passes over new rows: they see what they changed.
+
+
+SEARCH = SearchSettings()
 
 
 class FitAt(NamedTuple):
@@ -77,7 +93,29 @@ class FitAt(NamedTuple):
     replication: Replication | None = None
 
 
-class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEvidence):
+@dataclass(frozen=True)
+class Intervals:
+    """Bootstrap intervals of a latent class model, as frames of the caller's kind.
+
+    Attributes
+    ----------
+    weights : frame of shape (F, 5)
+        Columns class, weight, se, low, high.
+    profiles : frame of shape (F × n_categories of all columns, 7)
+        Columns class, column, category, probability, se, low, high.
+    level : float
+        Coverage of the intervals.
+    n_draws : int
+        Number of resampled tables.
+    """
+
+    weights: Any
+    profiles: Any
+    level: float
+    n_draws: int
+
+
+class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableModel):
     r"""Latent class model of a categorical table, missing values allowed: classify, impute, ask, sample.
 
     Given the hidden class :math:`f`, columns are independent:
@@ -92,7 +130,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         splits), ``"spa-naive"`` (one split without a search: the half of the columns with the most categories against
         the rest, whatever their order and names), ``"ctd"``, ``"random"``, or a fitted model.
     n_init : int or "auto", default="auto"
-        Number of initialisations of ``init="auto"`` and ``"random"``; the best objective is checkpoint_file, and
+        Number of initialisations of ``init="auto"`` and ``"random"``; the best objective is kept, and
         `report_` says how many of them reached it. ``"auto"``: 4 to 48, fewer for larger tables (``init="random"``:
         one).
     smoothing : float or "auto", default="auto"
@@ -144,8 +182,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Sum over rows in nats, without prior.
     objective_ : float
         Log-likelihood plus the log-prior of the smoothing.
-    objective_path_ : ndarray of shape (n_values,)
-        Objective of the initial parameters and after every iteration.
+    objective_path_ : ndarray of shape (n_iter_ + 1,)
+        The objective before and after every EM iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons, notes and quantities; made when first used.
 
@@ -209,8 +247,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         ----------
         X : frame, array-like of shape (n_rows, n_columns) or `latentfit.scan`
             Categorical columns, missing values allowed.
-        y : ignored
-            Not used; there by convention.
+        y : object, default=None
+            Ignored.
         sample_weight : array-like of shape (n_rows,), str or None, default=None
             Weights of the rows (`weight_type`); of a `latentfit.scan` the name of a column. Rows of weight 0 count as
             absent.
@@ -263,17 +301,16 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         Parameters
         ----------
         X : frame or array-like of shape (n_rows, n_columns)
-            Rows with the columns of the fit.
-        y : ignored
-            Not used; there by convention.
-            Not used; there by convention.
+            New rows with the columns of the fit.
+        y : object, default=None
+            Ignored.
         sample_weight : array-like of shape (n_rows,) or None, default=None
-            Weights of the rows.
+            Weights of the new rows (`weight_type`).
 
         Returns
         -------
-        self
-            The updated model.
+        self : LatentClass
+            The model of all rows.
         """
         if not hasattr(self, "_sums"):
             return self.fit(X, y, sample_weight)
@@ -286,7 +323,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             ratio = scale.against(table.weight_scale)
             weighed = table if ratio == 1 else replace(table, row_weight=ratio * table.each_weight())
             engine = MemoryEngine(weighed, self.n_jobs)
-            for _ in range(PARTIAL_FIT_ITER):
+            for _ in range(SEARCH.partial_fit_iter):
                 new = engine.sums(mixture)
                 both = Sums(before.log_likelihood, before.totals + new.totals, before.table + new.table)
                 mixture = maximise_tables(both, prior, mixture.column_offsets)
@@ -300,15 +337,15 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         return self
 
     def _keep_rows(self, new: Table) -> None:
-        """New rows beside those of the earlier fit; None in their place where these are not, or too many, in memory."""
+        """Keep new rows with those of the earlier fit, if these are in memory and all are not too many."""
         old = getattr(self, "_table", None)
         if not isinstance(old, Table):
             self._table, self._later = None, []
             return
         self._later.append(new)  # they are joined when asked for: many small calls must not sort all rows each time
-        if old.n_rows + sum(one.n_rows for one in self._later) > EXAMINED_ROWS:
+        if old.n_rows + sum(one.n_rows for one in self._later) > SEARCH.examined_rows:
             self._table = self._rows_seen()
-            if self._table.n_rows > EXAMINED_ROWS:
+            if self._table.n_rows > SEARCH.examined_rows:
                 self._table = None
 
     def _choose(self, table: AnyTable) -> dict[str, Any]:
@@ -328,7 +365,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
     def _refitted(self, table: Table, mixture: Mixture) -> Mixture:
         """EM on a table from a mixture, for folds."""
         steps = table_steps(table, mixture.n_classes, self._pseudo_rows(), self.n_jobs)
-        return em(steps, mixture, max_iter=min(self.max_iter, FOLD_MAX_ITER), tol=FOLD_TOL, accelerate=True).params
+        return em(
+            steps, mixture, max_iter=min(self.max_iter, SEARCH.fold_max_iter), tol=SEARCH.fold_tol, accelerate=True
+        ).params
 
     def _n_init(self, sample: Sample, n_components: int) -> int:
         """Initialisations of a fit; one where all are the same."""
@@ -403,11 +442,12 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             n_init = self._n_init(sample, n_components)
             if compared:
                 n_init = min(
-                    n_init, CHOICE_INIT if compared == "short" else max(MIN_INIT, n_init // LONG_TABLE_DIVISOR)
+                    n_init,
+                    SEARCH.choice_init if compared == "short" else max(MIN_INIT, n_init // SEARCH.long_table_divisor),
                 )
             costly = self.n_init == "auto" and 1 < n_init <= MIN_INIT
             if sample.whole and not quick and not costly:
-                em_options["tail_gain"] = min(self.tol * n_cells, CHOICE_TAIL_GAIN if compared else TAIL_GAIN)
+                em_options["tail_gain"] = min(self.tol * n_cells, SEARCH.choice_tail_gain if compared else TAIL_GAIN)
                 inits = self._initialisations(table, sample, n_components, n_init)
                 best = select_by_multistart(sample, inits, smoothing, self.n_jobs, **em_options)
                 return FitAt(best.name, _as_given(best.refined, sample, table), best.replication)
@@ -434,11 +474,162 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         rows = self._rows_seen()
         if rows is None:
             return unexamined(self._scale.effective)
-        if rows.n_rows > EXAMINED_ROWS:
-            notes.append(f"the verdict looked at {EXAMINED_ROWS:,} of {rows.n_rows:,} rows")
-        if isinstance(rows, StoredTable) or rows.n_rows > EXAMINED_ROWS:
-            rows = sample_rows(rows, EXAMINED_ROWS, self._seed())
+        if rows.n_rows > SEARCH.examined_rows:
+            notes.append(f"the verdict looked at {SEARCH.examined_rows:,} of {rows.n_rows:,} rows")
+        if isinstance(rows, StoredTable) or rows.n_rows > SEARCH.examined_rows:
+            rows = sample_rows(rows, SEARCH.examined_rows, self._seed())
         return examine_table(rows, self._mixture, converged=self.converged_, replication=self._replication)
+
+    def fit_indices(self, X: Any = None, sample_weight: Any = None) -> dict[str, float]:
+        """Log-likelihood, parameters, AIC, AIC3, BIC, SABIC, CAIC (smaller is better) and entropy R².
+
+        They are those of the fitted parameters: with `smoothing` above 0 the likelihood lies a little below its
+        maximum, which the criteria are defined at; fit with ``smoothing=0`` to compare them with other programs.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns) or None, default=None
+            Rows with the columns of the fit; None: the rows of the fit.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        dict
+            The indices by name. `n_rows` is the sample size: rows, or with sampling weights Kish's effective number,
+            to which the log-likelihood is scaled too.
+        """
+        with one_blas_thread():
+            return fit_indices(self._rows(X, sample_weight), self._mixture, n_jobs=self.n_jobs)
+
+    def compare(self, X: Any, numbers: Iterable[int] = range(1, 11), sample_weight: Any = None) -> Any:
+        """Fit every number of classes and lay their indices side by side; this model stays as it is.
+
+        A fitted model given as `init` has one number of classes only: the fits are then initialised by
+        ``init="auto"``.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns)
+            Categorical columns, missing values allowed.
+        numbers : iterable of int, default=range(1, 11)
+            Numbers of classes.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        frame
+            One row per number of classes: every index of `fit_indices`, and the weight of the smallest class.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from latentfit import LatentClass
+        >>> rows = np.repeat([[0, 0, 0], [1, 1, 1]], 50, axis=0)
+        >>> LatentClass().compare(rows, [1, 2])["n_components"].to_pylist()
+        [1, 2]
+        """
+        model = clone(self)
+        if isinstance(self.init, TableModel):
+            model.init = "auto"
+        with one_blas_thread():
+            table = _in_memory(model._read_rows(X, sample_weight))
+            rows: list[dict[str, float]] = []
+            for number in candidate_numbers(
+                [int(number) for number in numbers if 1 <= number <= table.n_observations], "classes"
+            ):
+                mixture = model._fit_at(table, number).refined.params
+                smallest = float(mixture.weights.min())
+                rows.append({"n_components": number, **fit_indices(table, mixture), "smallest": smallest})
+        names = rows[0] if rows else ["n_components"]
+        return build_frame({name: [row[name] for row in rows] for name in names}, model._backend)
+
+    def bootstrap(
+        self, X: Any = None, sample_weight: Any = None, *, n_draws: int = 100, level: float = 0.95
+    ) -> Intervals:
+        """Standard errors and intervals of weights and profiles from resampled rows, classes matched to the fit's.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns) or None, default=None
+            Rows with the columns of the fit; None: the rows of the fit.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows; rows with sampling weights are resampled like others and keep their weights.
+        n_draws : int, default=100
+            Number of resampled tables.
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        Intervals
+        """
+        with one_blas_thread():
+            found = bootstrap_mixture(
+                self._rows(X, sample_weight), self._mixture, n_draws=n_draws, level=level,
+                smoothing=self._pseudo_rows(), random_state=self._seed(), n_jobs=self.n_jobs,
+            )  # fmt: skip
+        classes = np.arange(self.n_components_)
+        weights = {"class": classes, "weight": self.weights_, "se": found.weights_se,
+                   "low": found.weights_low, "high": found.weights_high}  # fmt: skip
+        cells = [(str(column.name), str(one)) for column in self._columns for one in column.categories.tolist()]
+        names, categories = np.array(cells, object).T
+        profiles = {"class": np.repeat(classes, len(cells)), "column": np.tile(names, len(classes)),
+                    "category": np.tile(categories, len(classes))}  # fmt: skip
+        values = {"probability": self._mixture.table, "se": found.table_se,
+                  "low": found.table_low, "high": found.table_high}  # fmt: skip
+        profiles |= {name: table.T.reshape(-1) for name, table in values.items()}
+        return Intervals(build_frame(weights, self._backend), build_frame(profiles, self._backend), level, n_draws)
+
+    def ratio_test(
+        self, X: Any = None, sample_weight: Any = None, *, n_draws: int = 99, alpha: float = 0.05
+    ) -> RatioTest:
+        """Bootstrap likelihood-ratio test: is one class more needed? A small `p_value` says yes.
+
+        With sampling weights the ratio is one of pseudo-likelihoods, and so are the simulated ones: their rows have the
+        weights of the data. That holds where weights do not depend on the answers; else it is an approximation.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_rows, n_columns) or None, default=None
+            Rows with the columns of the fit; None: the rows of the fit.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+        n_draws : int, default=99
+            Largest number of simulated tables; the test stops as soon as its answer at level `alpha` is known.
+        alpha : float, default=0.05
+            Level of the test.
+
+        Returns
+        -------
+        RatioTest
+            `statistic`, `p_value`, `n_draws`, the `simulated` statistics, and the `alternative` mixture.
+        """
+        with one_blas_thread():
+            return ratio_test(
+                self._rows(X, sample_weight), self._mixture, n_draws=n_draws, alpha=alpha,
+                smoothing=self._pseudo_rows(), random_state=self._seed(), n_jobs=self.n_jobs,
+            )  # fmt: skip
+
+    def _rows(self, X: Any, sample_weight: Any) -> Table:
+        """The coded rows given, or those of the fit and all that joined them."""
+        check_is_fitted(self)
+        if isinstance(X, int | float | np.number):
+            raise DataError(f"found the number {X!r} where rows stand; name what it is: n_draws={X!r}")
+        if X is not None:
+            return group_rows(self._read_new(X, sample_weight))
+        if not hasattr(self, "_table"):
+            raise DataError("a model from a file keeps no rows; give them: X=…")
+        if (table := self._rows_seen()) is None:
+            raise DataError("the rows from before partial_fit are not kept; give all of them: X=…")
+        return _in_memory(table)
+
+    def _rows_seen(self) -> Any:
+        """The rows of the fit and all that joined them; None where they are not kept."""
+        if self._later:
+            self._table, self._later = joined_rows([self._table, *self._later]), []
+        return self._table
 
     # ---------------------------------------------------------------- use
 
@@ -488,8 +679,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
         return impute_missing(X, self._columns, answers)
 
     def imputed_cells(self, X: Any) -> Any:
-        """What `impute` would fill in and how sure it is: one row per missing value (row from 0, column, value,
-        probability).
+        """What `impute` would fill in, and how sure it is.
 
         Parameters
         ----------
@@ -498,8 +688,8 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
 
         Returns
         -------
-        the caller's kind of frame
-            Columns row, column, value and probability.
+        cells : frame of shape (n_missing, 4)
+            One row per missing value: row (from 0), column, value, probability.
         """
         check_is_fitted(self)
         X = whole(X)
@@ -597,6 +787,17 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableEviden
             )
 
 
+def _in_memory(table: AnyTable) -> Table:
+    if isinstance(table, StoredTable):
+        raise rows_needed("fit_indices, compare, bootstrap and ratio_test", "engine='memory'")
+    return table
+
+
+def rows_needed(who: str, give: str) -> DataError:
+    """The sentence for rows in a file, where they are needed in memory."""
+    return DataError(f"{who} need the rows in memory; give {give}")
+
+
 def _times(sums: Sums, factor: float) -> Sums:
     """Sums over rows whose weights are all multiplied by one number."""
     if factor == 1:
@@ -629,16 +830,14 @@ class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
     ----------
     n_components : int or None, default=None
         Number of classes; None chooses it. In a grid search: ``latentclassimputer__n_components``.
-    init, n_init, smoothing, select, bins, weight_type : see `LatentClass`
-        As in `LatentClass`.
-    max_iter, tol, random_state, n_jobs, verbose, engine : see `LatentClass`
+    init, n_init, smoothing, select, bins, weight_type, max_iter, tol, random_state, n_jobs, verbose, engine : optional
         As in `LatentClass`.
 
     Attributes
     ----------
-    n_components_, weights_, profiles_, categories_, joint_, selection_, report_ : see `LatentClass`
+    n_components_, weights_, profiles_, categories_, joint_, selection_, report_
         As in `LatentClass`.
-    n_iter_, converged_, log_likelihood_, objective_, objective_path_ : see `LatentClass`
+    n_iter_, converged_, log_likelihood_, objective_, objective_path_
         As in `LatentClass`.
 
     Examples
@@ -646,8 +845,8 @@ class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
     >>> import pandas as pd
     >>> from latentfit import LatentClassImputer
     >>> frame = pd.DataFrame({"sky": ["grey", "blue"] * 30, "rain": ["yes", "no"] * 30})
-    >>> gap = pd.DataFrame({"sky": ["grey", None], "rain": [None, "no"]})
-    >>> LatentClassImputer(2).fit(frame).transform(gap).to_numpy().tolist()
+    >>> incomplete = pd.DataFrame({"sky": ["grey", None], "rain": [None, "no"]})
+    >>> LatentClassImputer(2).fit(frame).transform(incomplete).to_numpy().tolist()
     [['grey', 'yes'], ['blue', 'no']]
     """
 
@@ -663,6 +862,7 @@ class LatentClassImputer(OneToOneFeatureMixin, LatentClass):
 
         Returns
         -------
-        the caller's kind of frame or array, of the same shape
+        filled : frame or array of shape (n_rows, n_columns)
+            In the caller's kind of container.
         """
         return self.impute(X)

@@ -41,8 +41,7 @@ from latentfit.core.table.table import Column
 
 SIGNS = "(),;|="
 QUOTES = "\"'"
-MAX_ROWS = 100_000
-"""Rows of the largest answer: a person reads fewer, a program asks twice."""
+MAX_ROWS = 100_000  # Rows of the largest answer: a person reads fewer, a program asks twice.
 
 Kind = Literal["P", "E", "H", "I"]
 BEGINNING = "a question begins with P(…), E(…), H(…) or I(…)"
@@ -51,6 +50,20 @@ UNITS: dict[str, str] = {"P": "probability", "E": "expectation", "H": "entropy",
 
 class QueryError(DataError):
     """A question that cannot be read or answered; the message points at the character.
+
+    Parameters
+    ----------
+    sentence : str
+        What is wrong.
+    question : str
+        The question.
+    at : int
+        Index of the character.
+
+    Attributes
+    ----------
+    sentence, question, at
+        As the parameters.
 
     Examples
     --------
@@ -78,16 +91,16 @@ class Question:
 
     Attributes
     ----------
-    kind : str
-        P (probability), E (expectation), H (entropy) or I (mutual information).
+    kind : {"P", "E", "H", "I"}
+        Probability, expectation, entropy or mutual information.
     asked : tuple
         Columns whose distribution (P), value (E), entropy (H) or left side (I) is asked.
     event : dict
-        Facts before the bar.
+        Facts before the bar, by column.
     given : dict
-        Facts after the bar.
+        Facts after the bar, by column.
     other : tuple
-        Right side of I.
+        Columns on the right side of I.
 
     Examples
     --------
@@ -102,10 +115,10 @@ class Question:
     """
 
     kind: Kind
-    asked: tuple[Any, ...]  # columns whose distribution (P), value (E), entropy (H) or left side (I) is asked
-    event: dict[Any, Any]  # facts before the bar
-    given: dict[Any, Any]  # facts after the bar
-    other: tuple[Any, ...] = ()  # right side of I
+    asked: tuple[Any, ...]
+    event: dict[Any, Any]
+    given: dict[Any, Any]
+    other: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,17 +128,17 @@ class Answer:
     Attributes
     ----------
     question : str
-        The question as it was asked.
-    kind : str
-        P (probability), E (expectation), H (entropy) or I (mutual information).
+        The question.
+    kind : {"P", "E", "H", "I"}
+        Probability, expectation, entropy or mutual information.
     columns : tuple of str
-        The asked columns.
+        The asked columns; empty where the answer is a number.
     rows : tuple of tuple
-        Their categories, one combination per value.
+        Categories of the asked columns.
     values : ndarray of shape (n_rows,)
-        The numbers.
+        The number of every row.
     notes : tuple of str
-        How the question was read, where that is not obvious.
+        How the question was read, where that may surprise.
 
     Examples
     --------
@@ -143,19 +156,19 @@ class Answer:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     values: Floats
-    notes: tuple[str, ...] = ()  # what a person should know of how the question was read
+    notes: tuple[str, ...] = ()
 
     @property
     def is_number(self) -> bool:
         return not self.columns
 
     def as_columns(self) -> dict[str, list[Any]]:
-        """The answer as named columns.
+        """Return the answer as named columns.
 
         Returns
         -------
-        dict of list
-            Columns of the asked names, then of the values.
+        columns : dict of str to list
+            The asked columns, and the numbers under the name of what they are.
         """
         unit = UNITS[self.kind]
         while unit in self.columns:
@@ -164,12 +177,12 @@ class Answer:
         return named | {unit: self.values.tolist()}
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer as JSON holds it.
+        """Return the answer as JSON holds it.
 
         Returns
         -------
-        dict
-            Question, value or rows, and notes.
+        answer : dict
+            The question with a number or with rows, and the notes.
         """
         notes = {"notes": list(self.notes)} if self.notes else {}
         if self.is_number:
@@ -195,14 +208,14 @@ def ask(joint: JointPMF, question: str) -> Answer:
     Parameters
     ----------
     joint : JointPMF
-        The fitted joint distribution.
+        The joint distribution of a model, `LatentClass.joint_`.
     question : str
-        Such as ``"P(rain | sky=grey)"``.
+        The question; see the module for its grammar.
 
     Returns
     -------
-    Answer
-        The answer.
+    answer : Answer
+        Numbers with the categories they belong to.
 
     Examples
     --------
@@ -277,14 +290,14 @@ def parse(joint: JointPMF, question: str) -> Question:
     Parameters
     ----------
     joint : JointPMF
-        The fitted joint distribution.
+        The joint distribution of a model, `LatentClass.joint_`.
     question : str
-        Such as ``"P(rain | sky=grey)"``.
+        The question; see the module for its grammar.
 
     Returns
     -------
-    Question
-        The question in the model's names.
+    parsed : Question
+        Columns and facts under the model's names.
 
     Examples
     --------

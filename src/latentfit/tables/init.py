@@ -1,46 +1,132 @@
-"""CTD: a latent class model from three-dimensional marginals by coupled tensor decomposition.
-
-Paper     Kargas, Sidiropoulos & Fu 2018, "Tensors, learning, and 'Kolmogorov extension' for finite-alphabet random
-          vectors": the joint distribution from the marginals of triples, alternating optimisation
-Needs     the triples' joint decomposition is unique, which holds for F well above the categories of one column when
-          there are many columns; every kept triple seen together often enough to be estimated
-Promises  exact marginals have the parameters as a global minimum, unique up to the order of classes; the objective
-          never rises. No promise that alternation finds the global minimum: several initialisations are tried
-Differs   the constrained least squares of a step are solved by accelerated projection onto simplices (paper: ADMM)
-          and taken back if they did not help, so every step is monotone; at most `MAX_TRIPLES` triples, spread
-          evenly over the columns (paper: all); a few short random initialisations, the best of which goes on (paper:
-          one)
-
-Symbols   paper   here       shape            meaning
-          X_jkl   marginals  (I_j, I_k, I_l)  estimated distribution of three columns
-          A_n     table      (C, F)           stacked factors, one block of rows per column
-          λ       weights    (F,)             class weights
-"""
+"""The initialisations of latent classes, how many there are, and the multi-start between them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from latentfit.core.em import EMResult
 from latentfit.core.kernels import Floats
+from latentfit.core.mixture.em import quasi_newton, table_steps
+from latentfit.core.mixture.init import Sample, merged_inits, moment_inits, random_init
 from latentfit.core.mixture.parameters import Mixture
+from latentfit.core.multistart import Candidate, MultiStart, Selected, multistart, successive_halving
 from latentfit.core.simplex import project_to_simplex, simplex_least_squares
 from latentfit.core.table.table import Table
-from latentfit.tables.moments import Triples, choose_triples, count_table_triples
+from latentfit.engine.memory import Sums
+from latentfit.tables.moments import Triples, choose_triples, count_table_triples, triple_frequencies
 
-MAX_TRIPLES = 500
-"""Triples used of a wide table: each of 30 columns then meets 50 pairs of others."""
-N_INIT = 4
-"""Random starts given a short run."""
-SHORT_SWEEPS = 20
-"""Sweeps of a short run."""
-SETTLED = 1e-6
-"""Fraction by which the last sweep lowers the objective."""
-INNER_STEPS = 25
-"""Projected steps within one constrained least squares problem, which starts where the last sweep ended."""
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Tuned numbers of the multi-start and of coupled tensor decomposition."""
+
+    # Iterations of the rounds after which the better half of the initialisations stays, on samples of long tables.
+    rounds: tuple[int, ...] = (4, 6)
+    most: int = 48  # Initialisations of a table that costs next to nothing.
+    # Rows × columns × classes over all initialisations: between the two, so many as this allows.
+    init_work: int = 6_000_000
+    last_gain: float = 0.01  # Part of `tail_gain` below which a quasi-Newton step is the last.
+    random_runs: int = 2  # Random initialisations to every one by merging, after the first four.
+    max_triples: int = 500  # Triples used of a wide table: each of 30 columns then meets 50 pairs of others.
+    n_init: int = 4  # Random initialisations given a short run.
+    short_sweeps: int = 20  # Sweeps of a short run.
+    settled: float = 1e-6  # Fraction by which the last sweep lowers the objective.
+    # Projected steps within one constrained least squares problem, which continues from the last sweep.
+    inner_steps: int = 25
+
+
+SEARCH = SearchSettings()
+
+MIN_INIT = 4  # Initialisations of a table that is costly: two from moments where there are some, two by merging.
+
+
+def n_init_for(table: Table, n_components: int) -> int:
+    """How many initialisations ``n_init="auto"`` means: many where a pass is cheap, four where it is not."""
+    work = max(table.n_rows * table.n_columns * n_components, 1)
+    return 1 if n_components == 1 else int(np.clip(SEARCH.init_work // work, MIN_INIT, SEARCH.most))
+
+
+def table_inits(
+    sample: Sample, n_components: int, rng: np.random.Generator, n_jobs: int | None, n_init: int = MIN_INIT
+) -> list[tuple[str, Mixture]]:
+    """Named initialisations: two by merging, two from moments where there are some, then random ones and merged ones.
+
+    Merged classes are the best single one, random ones find optima that merging misses (docs/guide/tables.md).
+    """
+    return list(islice(_pool(sample, n_components, rng, n_jobs), n_init))
+
+
+def _pool(
+    sample: Sample, n_components: int, rng: np.random.Generator, n_jobs: int | None
+) -> Iterator[tuple[str, Mixture]]:
+    yield from merged_inits(sample, n_components, rng, n_jobs)
+    yield from moment_inits(sample, n_components, rng)
+    number = 0
+    while True:
+        for name, merged in merged_inits(sample, n_components, rng, n_jobs):
+            number += 1
+            for k in range(SEARCH.random_runs):
+                yield (
+                    f"random {SEARCH.random_runs * (number - 1) + k + 1}",
+                    random_init(sample.table, n_components, rng),
+                )
+            yield f"{name} {(number + 1) // 2 + 1}", merged
+
+
+def select_by_halving(
+    sample: Sample,
+    inits: list[tuple[str, Mixture]],
+    smoothing: float,
+    n_jobs: int | None,
+    **em_options: Any,
+) -> Selected[Mixture, Sums]:
+    """The best of the initialisations on the sample's rows; the better half stays each time, and one goes on."""
+    steps = table_steps(sample.table, inits[0][1].n_classes, smoothing, n_jobs)
+    return successive_halving(
+        [Candidate(name, steps, init) for name, init in inits], rounds=SEARCH.rounds, accelerate=True, **em_options
+    )
+
+
+def select_by_multistart(
+    sample: Sample,
+    inits: list[tuple[str, Mixture]],
+    smoothing: float,
+    n_jobs: int | None,
+    **em_options: Any,
+) -> MultiStart[Mixture, Sums]:
+    """The best of the initialisations on the sample's rows, several of them run until they have converged."""
+    steps = table_steps(sample.table, inits[0][1].n_classes, smoothing, n_jobs, rooted=True)
+
+    def finish(found: EMResult[Mixture, Sums], max_iter: int) -> EMResult[Mixture, Sums]:
+        return quasi_newton(steps, found, max_iter, SEARCH.last_gain * em_options["tail_gain"])
+
+    return multistart([Candidate(name, steps, init) for name, init in inits], finish=finish, **em_options)
+
+
+# -----------------------------------------------------------------------------
+# CTD: a latent class model from three-dimensional marginals by coupled tensor decomposition.
+#
+# Paper     Kargas, Sidiropoulos & Fu 2018, "Tensors, learning, and 'Kolmogorov extension' for finite-alphabet random
+#           vectors": the joint distribution from the marginals of triples, alternating optimisation
+# Needs     the triples' joint decomposition is unique, which holds for F well above the categories of one column when
+#           there are many columns; every kept triple seen together often enough to be estimated
+# Promises  exact marginals have the parameters as a global minimum, unique up to the order of classes; the objective
+#           never rises. No promise that alternation finds the global minimum: several initialisations are tried
+# Differs   the constrained least squares of a step are solved by accelerated projection onto simplices (paper: ADMM)
+#           and taken back if they did not help, so every step is monotone; at most `SEARCH.max_triples` triples, spread
+#           evenly over the columns (paper: all); a few short random initialisations, the best of which goes on (paper:
+#           one)
+#
+# Symbols   paper   here       shape            meaning
+#           X_jkl   marginals  (I_j, I_k, I_l)  estimated distribution of three columns
+#           A_n     table      (C, F)           stacked factors, one block of rows per column
+#           λ       weights    (F,)             class weights
 
 
 @dataclass(frozen=True)
@@ -122,29 +208,20 @@ def factor_ctd(
     n_components: int,
     *,
     rng: np.random.Generator,
-    n_inits: int = N_INIT,
+    n_inits: int = SEARCH.n_init,
     max_iter: int = 300,
 ) -> Mixture:
-    """Latent classes of a table with missing values, from its triples; needs three columns seen together."""
-    counts = count_table_triples(table, choose_triples(table.n_columns, MAX_TRIPLES, rng))
-    problem = CoupledTriples(*counts.frequencies(), table.column_offsets)
-    return decompose_triples(problem, n_components, rng=rng, n_inits=n_inits, max_iter=max_iter).mixture
+    """Latent classes of a table with missing values, from its triples; needs three columns seen together.
 
-
-def decompose_triples(
-    problem: CoupledTriples,
-    n_components: int,
-    *,
-    rng: np.random.Generator,
-    n_inits: int = N_INIT,
-    max_iter: int = 300,
-) -> CtdFactors:
-    """The best of a few short runs, continued until a sweep lowers the objective by less than a share `SETTLED`."""
-    inits = [_random_factors(problem.column_offsets, n_components, rng) for _ in range(n_inits)]
-    short = [alternate(problem, init, max_iter=min(SHORT_SWEEPS, max_iter), tol=SETTLED) for init in inits]
+    The best of a few short runs is continued until a sweep lowers the objective by less than `SEARCH.settled` of it.
+    """
+    triples = choose_triples(table.n_columns, SEARCH.max_triples, rng)
+    problem = CoupledTriples(*triple_frequencies(triples, count_table_triples(table, triples)), table.column_offsets)
+    inits = [_random_factors(table.column_offsets, n_components, rng) for _ in range(n_inits)]
+    few = min(SEARCH.short_sweeps, max_iter)
+    short = [alternate(problem, init, max_iter=few, tol=SEARCH.settled) for init in inits]
     best = min(short, key=lambda run: run.path[-1])
-    more = alternate(problem, best.mixture, max_iter=max_iter - len(best.path) + 1, tol=SETTLED)
-    return CtdFactors(more.mixture, best.path + more.path[1:], more.converged)
+    return alternate(problem, best.mixture, max_iter=max_iter - len(best.path) + 1, tol=SEARCH.settled).mixture
 
 
 def alternate(problem: CoupledTriples, init: Mixture, *, max_iter: int, tol: float) -> CtdFactors:
@@ -182,7 +259,7 @@ def coupled_least_squares(gram: Floats, target: Floats, init: Floats) -> Floats:
     if top <= 0:
         return init
     point, ahead, momentum = init, init, 1.0
-    for _ in range(INNER_STEPS):
+    for _ in range(SEARCH.inner_steps):
         new = project_to_simplex(ahead - (gram @ ahead - target) / top)
         step = new - point
         if ((ahead - new) * step).sum() > 0:  # the momentum points uphill: forget it
