@@ -82,10 +82,10 @@ def test_every_cell_is_hidden_once_and_row_by_row() -> None:
     assert len(rows.weight) == 600
     assert len(folds) == SEARCH.folds
     for fold in folds:
-        assert fold.shown.total_weight == fold.hidden.total_weight == 600
-        assert not (fold.shown.present & fold.hidden.present).any()
-        assert np.allclose(fold.shown.singles() + fold.hidden.singles(), table.singles())
+        assert fold.visible.total_weight == fold.hidden.total_weight == 600
+        assert not (fold.visible.present & fold.hidden.present).any()
+        assert np.allclose(fold.visible.singles() + fold.hidden.singles(), table.singles())
         assert fold.hidden.present.sum(axis=1).max() <= 1  # cells of a row are dealt in turn
         heaviest = table.codes[int(table.row_weight.argmax())]
-        assert (fold.shown.codes == heaviest).all(axis=1).any()  # most of its copies stay whole
+        assert (fold.visible.codes == heaviest).all(axis=1).any()  # most of its copies stay whole
     assert np.allclose(sum(fold.hidden.singles() for fold in folds), table.singles())

@@ -104,9 +104,9 @@ def table(
         results.batches("comparison", [comparison])
     if draws:
         with console.doing(f"resampling {draws} tables"):
-            found = model.bootstrap(n_draws=draws)
-        results.batches("intervals", [found.profiles])
-        results.batches("class_sizes", [found.weights])
+            bootstrap = model.bootstrap(n_draws=draws)
+        results.batches("intervals", [bootstrap.profiles])
+        results.batches("class_sizes", [bootstrap.weights])
     with console.doing("examining"):
         report = model.report_
     results.model("LatentClass", *model_state(model))

@@ -103,8 +103,8 @@ def select_by_multistart(
     """The best of the initialisations on the sample's rows, several of them run until they have converged."""
     steps = table_steps(sample.table, inits[0][1].n_classes, smoothing, n_jobs, rooted=True)
 
-    def finish(found: EMResult[Mixture, Sums], max_iter: int) -> EMResult[Mixture, Sums]:
-        return quasi_newton(steps, found, max_iter, SEARCH.last_gain * em_options["tail_gain"])
+    def finish(refined: EMResult[Mixture, Sums], max_iter: int) -> EMResult[Mixture, Sums]:
+        return quasi_newton(steps, refined, max_iter, SEARCH.last_gain * em_options["tail_gain"])
 
     return multistart([Candidate(name, steps, init) for name, init in inits], finish=finish, **em_options)
 

@@ -87,12 +87,12 @@ def _informative_chart(joint: JointPMF) -> Chart:
     """Classes × the categories whose probability differs most between them, at most one of a two-valued column."""
     weights, table = joint.mixture.weights, joint.mixture.table
     cells, names = informative_categories(joint, N_INFORMATIVE)
-    kept = min(len(weights), SHOWN_CLASSES)
-    classes = [f"{k} · {weights[k]:.0%}" for k in range(kept)]
+    n_classes = min(len(weights), SHOWN_CLASSES)
+    classes = [f"{k} · {weights[k]:.0%}" for k in range(n_classes)]
     # Categories stand in rows: their names are long, classes are few.
     spec = heat_map(
-        table[cells][:, :kept], distinct(names), distinct(classes), row="", column="class · proportion of rows",
-        value="probability", percent=True, largest=1.0, numbers=kept <= 8, legend=kept > 8,
+        table[cells][:, :n_classes], distinct(names), distinct(classes), row="", column="class · proportion of rows",
+        value="probability", percent=True, largest=1.0, numbers=n_classes <= 8, legend=n_classes > 8,
     )  # fmt: skip
     return Chart(spec, "What tells the classes apart: how probable each answer is in each class.")
 
@@ -101,15 +101,15 @@ def _informative_chart(joint: JointPMF) -> Chart:
 
 
 def _ask(joint: JointPMF, order: Any) -> Ask:
-    profiles, kept = joint.mixture.profiles(), _fitting(joint, order, joint.mixture.n_classes, ASK_NUMBERS)
-    columns = [joint.columns[n] for n in kept]
+    profiles, fitting = joint.mixture.profiles(), _fitting(joint, order, joint.mixture.n_classes, ASK_NUMBERS)
+    columns = [joint.columns[n] for n in fitting]
     n_columns = len(joint.columns)
-    cut = "" if len(kept) == n_columns else f" The {len(kept)} most informative of {n_columns} columns."
+    cut = "" if len(fitting) == n_columns else f" The {len(fitting)} most informative of {n_columns} columns."
     return Ask(
         [str(column.name) for column in columns],
         [[str(value) for value in column.categories.tolist()] for column in columns],
         _rounded(joint.mixture.weights),
-        [_rounded(profiles[n]) for n in kept],
+        [_rounded(profiles[n]) for n in fitting],
         "Choose what is known of a row; every other column shows its distribution, as latentfit query "
         "computes it. The "
         f"grey mark is the distribution when nothing is known.{cut}",
@@ -118,12 +118,12 @@ def _ask(joint: JointPMF, order: Any) -> Ask:
 
 def _fitting(joint: JointPMF, order: Any, classes: int, most: int) -> list[int]:
     """Columns in `order`, one at least, whose probabilities in so many classes are no more than `most` numbers."""
-    kept: list[int] = []
+    fitting: list[int] = []
     for n in order.tolist():
         most -= classes * joint.columns[n].size
-        if most >= 0 or not kept:
-            kept.append(n)
-    return kept
+        if most >= 0 or not fitting:
+            fitting.append(n)
+    return fitting
 
 
 def _rounded(values: Floats) -> Any:
@@ -135,29 +135,29 @@ def _rounded(values: Floats) -> Any:
 def _classes(joint: JointPMF, order: Any) -> Section:
     """Sizes, and every class's profile: one column at a time, and as a table of what is unusual."""
     weights = joint.mixture.weights
-    kept = min(len(weights), SHOWN_CLASSES)
-    cut = "" if kept == len(weights) else f" The {kept} heaviest of {len(weights)}."
-    sizes = bars([str(k) for k in range(kept)], weights[:kept].tolist(), value="proportion of rows", name="class",
+    n_shown = min(len(weights), SHOWN_CLASSES)
+    cut = "" if n_shown == len(weights) else f" The {n_shown} heaviest of {len(weights)}."
+    sizes = bars([str(k) for k in range(n_shown)], weights[:n_shown].tolist(), value="proportion of rows", name="class",
                  percent=True)  # fmt: skip
     blocks: list[Block] = [
         Chart(sizes, f"Weights of the classes.{cut}", "Class sizes"),
-        _profiles(joint, order, kept),
+        _profiles(joint, order, n_shown),
         _unusual(joint),
     ]
     return Section("Classes", blocks)
 
 
-def _profiles(joint: JointPMF, order: Any, kept: int) -> Chart:
+def _profiles(joint: JointPMF, order: Any, n_classes: int) -> Chart:
     """The distribution of one column in every class, the column chosen in the page."""
-    profiles, shown = joint.mixture.profiles(), _fitting(joint, order, kept, PROFILE_NUMBERS)
-    names = distinct([joint.columns[n].name for n in shown])
+    profiles, columns = joint.mixture.profiles(), _fitting(joint, order, n_classes, PROFILE_NUMBERS)
+    names = distinct([joint.columns[n].name for n in columns])
     rows = [
         {"n": at, "x": str(category), "y": str(k), "v": round(float(probability), 4)}
-        for at, n in enumerate(shown)
-        for k in range(kept)
+        for at, n in enumerate(columns)
+        for k in range(n_classes)
         for category, probability in zip(joint.columns[n].categories.tolist(), profiles[n][k], strict=True)
     ]
-    spec = heat_map(np.zeros((kept, 1)), [str(k) for k in range(kept)], [""], row="class", column="category",
+    spec = heat_map(np.zeros((n_classes, 1)), [str(k) for k in range(n_classes)], [""], row="class", column="category",
                     value="probability", percent=True, numbers=False, largest=1.0)  # fmt: skip
     spec |= {
         "usermeta": {"widest": 820},
@@ -166,12 +166,12 @@ def _profiles(joint: JointPMF, order: Any, kept: int) -> Chart:
             {
                 "name": "column",
                 "value": 0,
-                "bind": {"input": "select", "options": list(range(len(shown))), "labels": names, "name": "Column "},
+                "bind": {"input": "select", "options": list(range(len(columns))), "labels": names, "name": "Column "},
             }
         ],
         "transform": [{"filter": "datum.n == column"}],
     }
-    cut = "" if len(shown) == len(joint.columns) else f" The {len(shown)} most informative columns can be chosen."
+    cut = "" if len(columns) == len(joint.columns) else f" The {len(columns)} most informative columns can be chosen."
     return Chart(spec, f"How probable each category of a column is in each class.{cut}", "Profiles")
 
 

@@ -71,7 +71,7 @@ class Chosen:
 class Fold:
     """A table with a fold's cells hidden, the same rows with only those, and which of them each single row is."""
 
-    shown: Table
+    visible: Table
     hidden: Table
     at: NDArray[np.intp]
 
@@ -89,7 +89,7 @@ def choose_classes(table: AnyTable, fit_at: FitAt, refit: Refit, criterion: str)
         if number > max(table.total_weight / 2, 1):
             break
         full = fit_at(few, number)
-        scores.append(np.sum([hidden_scores(fold, refit(fold.shown, full.params)) for fold in folds], axis=0))
+        scores.append(np.sum([hidden_scores(fold, refit(fold.visible, full.params)) for fold in folds], axis=0))
         seen.append(number)
         shown = records.add(number, full.log_likelihood)
         totals = [float(rows.weight @ score) for score in scores]
@@ -203,16 +203,16 @@ def _hidden(table: Table, rows: ReplicatedRows, codes: NDArray[Any], hidden: NDA
     unique_rows, at = np.unique(both, axis=0, return_inverse=True)
     at = at.reshape(-1)
     weight = np.bincount(at, rows.weight, minlength=len(unique_rows)).astype(np.float64)
-    shown, only = (np.ascontiguousarray(part) for part in np.hsplit(unique_rows, 2))
-    kept = replace(table, codes=shown, row_weight=weight, unique_index=None, equal=None)
-    return Fold(kept, replace(kept, codes=only), at)
+    visible, only = (np.ascontiguousarray(part) for part in np.hsplit(unique_rows, 2))
+    visible_table = replace(table, codes=visible, row_weight=weight, unique_index=None, equal=None)
+    return Fold(visible_table, replace(visible_table, codes=only), at)
 
 
 def hidden_scores(fold: Fold, mixture: Mixture) -> Floats:
     """Log-probability of the hidden cells given the shown cells of their rows, for every single row."""
-    posterior, _ = posterior_of(MemoryEngine(fold.shown, None), mixture)
-    scores = np.zeros(fold.shown.n_rows)
-    for n in range(fold.shown.n_columns):
+    posterior, _ = posterior_of(MemoryEngine(fold.visible, None), mixture)
+    scores = np.zeros(fold.visible.n_rows)
+    for n in range(fold.visible.n_columns):
         rows = np.flatnonzero(fold.hidden.present[:, n])
         if len(rows):
             profile = mixture.table[mixture.column_offsets[n] + fold.hidden.codes[rows, n].astype(np.intp)]

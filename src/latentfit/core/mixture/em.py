@@ -113,9 +113,7 @@ def extrapolate_logs(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     """SQUAREM's extrapolation in log-probabilities, normalised again."""
     points = [np.vstack([m.log_weights()[None], m.log_table()]) for m in (start, once, twice)]
     (far,) = squarem(*([point] for point in points))
-    far = np.exp(np.minimum(far, 0.0))
-    weights = far[0] / far[0].sum()
-    return Mixture(weights, normalise_tables(far[1:], start.column_offsets), start.column_offsets)
+    return _normalised(np.exp(np.minimum(far, 0.0)), start)
 
 
 def extrapolate_roots(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
@@ -127,8 +125,13 @@ def extrapolate_roots(start: Mixture, once: Mixture, twice: Mixture) -> Mixture:
     """
     points = [np.sqrt(np.vstack([m.weights[None], m.table])) for m in (start, once, twice)]
     (far,) = squarem(*([point] for point in points))
-    far = np.square(np.maximum(far, ROOT_FALL * points[2]))
-    return Mixture(far[0] / far[0].sum(), normalise_tables(far[1:], start.column_offsets), start.column_offsets)
+    return _normalised(np.square(np.maximum(far, ROOT_FALL * points[2])), start)
+
+
+def _normalised(stacked: Floats, like: Mixture) -> Mixture:
+    """The mixture of stacked weights (first row) and tables, each distribution brought to sum one."""
+    tables = normalise_tables(stacked[1:], like.column_offsets)
+    return Mixture(stacked[0] / stacked[0].sum(), tables, like.column_offsets)
 
 
 def entropy_of(mixture: Mixture, sums: Sums) -> float:

@@ -136,14 +136,14 @@ def rows_as_seeds(view: RowView, n_components: int, rng: np.random.Generator) ->
     return _around(view, view.one_hot[rng.choice(len(view.one_hot), size=n_components, replace=few)])
 
 
-def fill_classes(found: Mixture, view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
+def fill_classes(mixture: Mixture, view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
     """The same mixture with the classes it lacks taken from data rows."""
-    lacking = n_components - found.n_classes
+    lacking = n_components - mixture.n_classes
     if lacking <= 0:
-        return found
+        return mixture
     more = rows_as_seeds(view, lacking, rng)
-    weights = np.concatenate([found.weights, more.weights * lacking / n_components])
-    return Mixture(weights / weights.sum(), np.hstack([found.table, more.table]), found.column_offsets)
+    weights = np.concatenate([mixture.weights, more.weights * lacking / n_components])
+    return Mixture(weights / weights.sum(), np.hstack([mixture.table, more.table]), mixture.column_offsets)
 
 
 def randomly_assigned_rows(view: RowView, n_components: int, rng: np.random.Generator) -> Mixture:
@@ -338,8 +338,8 @@ def spa_init(
     cells = np.repeat(split, np.diff(offsets))
     if not frequencies[np.ix_(cells, ~cells)].any():  # the halves never occur in one row: no pair to learn from
         return rows_as_seeds(sample.view, n_components, rng)
-    found = factor_spa(frequencies, offsets, n_components, split, exact=exact)
-    return soften(fill_classes(found, sample.view, n_components, rng), sample.view.marginals)
+    mixture = factor_spa(frequencies, offsets, n_components, split, exact=exact)
+    return soften(fill_classes(mixture, sample.view, n_components, rng), sample.view.marginals)
 
 
 def naive_spa(sample: Sample, counts: Floats, n_components: int, rng: np.random.Generator) -> Mixture:
@@ -360,9 +360,9 @@ def searched_spa(sample: Sample, counts: Floats, n_components: int, rng: np.rand
     sizes = np.diff(sample.table.column_offsets)
     splits = [naive_split(len(sizes), (len(sizes) + 1) // 2)]
     splits += [balanced_split(sizes, rng) for _ in range(SEARCH.searched_splits - 1)]
-    found = [spa_init(sample, counts, n_components, split, rng) for split in splits]
-    scores = [pair_log_likelihood(counts, mixture) for mixture in found]
-    return found[int(np.argmax(scores))]
+    candidates = [spa_init(sample, counts, n_components, split, rng) for split in splits]
+    scores = [pair_log_likelihood(counts, mixture) for mixture in candidates]
+    return candidates[int(np.argmax(scores))]
 
 
 def random_init(table: Table, n_components: int, rng: np.random.Generator) -> Mixture:
@@ -446,14 +446,14 @@ def merge_down(counts: Floats, weights: Floats, offsets: NDArray[np.int32], n_cl
         cost[left[some], right[some]] = _losses(counts, weights, worth, offsets, left[some], right[some])
     alive = np.ones(len(weights), bool)
     for _ in range(len(weights) - n_classes):
-        kept, gone = np.unravel_index(int(np.argmin(cost)), cost.shape)
-        counts[:, kept] += counts[:, gone]
-        weights[kept] += weights[gone]
+        target, gone = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        counts[:, target] += counts[:, gone]
+        weights[target] += weights[gone]
         alive[gone] = False
         cost[gone, :] = cost[:, gone] = np.inf
-        worth[kept] = _worth(counts[:, [kept]], weights[[kept]], offsets)[0]
-        rest = np.flatnonzero(alive & (np.arange(len(weights)) != kept))
-        pairs = np.minimum(kept, rest), np.maximum(kept, rest)
+        worth[target] = _worth(counts[:, [target]], weights[[target]], offsets)[0]
+        rest = np.flatnonzero(alive & (np.arange(len(weights)) != target))
+        pairs = np.minimum(target, rest), np.maximum(target, rest)
         cost[pairs] = _losses(counts, weights, worth, offsets, *pairs)
     return np.ascontiguousarray(counts[:, alive]), weights[alive]
 
@@ -465,10 +465,10 @@ def single_merges(
     left, right = np.triu_indices(len(weights), 1)
     cost = _losses(counts, weights, _worth(counts, weights, offsets), offsets, left, right)
     for pair in np.argsort(cost, kind="stable")[:number]:
-        kept, gone = left[pair], right[pair]
+        target, gone = left[pair], right[pair]
         merged, totals = counts.copy(), weights.copy()
-        merged[:, kept] += merged[:, gone]
-        totals[kept] += totals[gone]
+        merged[:, target] += merged[:, gone]
+        totals[target] += totals[gone]
         yield np.delete(merged, gone, axis=1), np.delete(totals, gone)
 
 

@@ -129,11 +129,11 @@ class TableModel(LatentModel):
     def _keep(self, table: AnyTable, refined: EMResult[Mixture, Sums]) -> None:
         """Hold the fit, heaviest class first."""
         self._forget()
-        kept = permuted(refined, np.argsort(-refined.params.weights, kind="stable"))
-        self._sums, self._table, self._marginals = kept.sums, table, marginal_table(table)
+        ordered = permuted(refined, np.argsort(-refined.params.weights, kind="stable"))
+        self._sums, self._table, self._marginals = ordered.sums, table, marginal_table(table)
         self._scale, self._later = table.weight_scale, []
-        self._publish(kept.params, table.columns)
-        self._keep_fit(kept)
+        self._publish(ordered.params, table.columns)
+        self._keep_fit(ordered)
 
     def _publish(self, mixture: Mixture, columns: tuple[Column, ...]) -> None:
         """Parameters under their public names."""

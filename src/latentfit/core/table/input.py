@@ -118,11 +118,11 @@ def code_table(data: Any, code: CodeColumns, sample_weight: Any, weight_type: We
         arrays = [to_arrow(array, "column").filter(pa.array(weight > 0)) for array in arrays]
         weight = weight[weight > 0]
     coded = [_narrow(*pair) for pair in code(names, arrays)]
-    kept = [(codes, learned) for codes, learned in coded if learned.size]
-    if not kept:
+    used = [(codes, learned) for codes, learned in coded if learned.size]
+    if not used:
         raise DataError(f"none of the {len(names)} columns holds a value; every cell is missing")
     warn_empty_columns([learned.name for _, learned in coded if not learned.size])
-    table = Table(_side_by_side([codes for codes, _ in kept]), tuple(learned for _, learned in kept))
+    table = Table(_side_by_side([codes for codes, _ in used]), tuple(learned for _, learned in used))
     table = table if weight is None else with_weights(table, weight, weight_type)
     return group_rows(table) if group else table
 
@@ -286,7 +286,7 @@ def pick_known(names: list[str | int], arrays: list[Any], columns: Sequence[Colu
 def _apply(
     names: list[str | int], arrays: list[Any], columns: Sequence[Column]
 ) -> list[tuple[NDArray[np.int32], Column]]:
-    kept: list[tuple[NDArray[np.int32], Column]] = []
+    coded: list[tuple[NDArray[np.int32], Column]] = []
     unseen, example = 0, ""
     for given, known in pick_known(names, arrays, columns):
         array = to_arrow(given, f"{known.name!r}")
@@ -295,7 +295,7 @@ def _apply(
         if strange.any():
             unseen += int(strange.sum())
             example = example or f"{array[int(strange.argmax())].as_py()!r} in column {known.name!r}"
-        kept.append((codes, known))
+        coded.append((codes, known))
     if unseen:
         warnings.warn(
             f"categories that the model has never seen stand in {unseen:,} cells, for example {example[:200]}; "
@@ -303,7 +303,7 @@ def _apply(
             DataWarning,
             stacklevel=4,
         )
-    return kept
+    return coded
 
 
 def _match(array: Any, known: Column) -> NDArray[np.int32]:

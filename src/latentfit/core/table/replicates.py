@@ -72,17 +72,17 @@ def sample_rows(table: AnyTable, most: int, seed: int) -> Table:
 def _least_hashes(table: AnyTable, most: int, seed: int) -> Table:
     """The rows with the smallest hashes of a long table, block by block; rows keep their weights."""
     hashes = np.empty(0, np.uint64)
-    kept: list[Table] = []
+    blocks: list[Table] = []
     for block in table.blocks():
         new = row_hashes(block, seed)
-        if len(hashes) >= most:  # a row above all that are kept can be left at once
+        if len(hashes) >= most:  # a row above all of these can be left at once
             low = new < hashes[-1]
             new, block = new[low], block.take(low)
-        hashes, kept = np.concatenate([hashes, new]), [*kept, block]
+        hashes, blocks = np.concatenate([hashes, new]), [*blocks, block]
         if len(hashes) >= most:
             order = np.argsort(hashes, kind="stable")[:most]
-            hashes, kept = hashes[order], [_joined(kept, order)]
-    return _joined(kept, np.argsort(hashes, kind="stable")[:most])
+            hashes, blocks = hashes[order], [_joined(blocks, order)]
+    return _joined(blocks, np.argsort(hashes, kind="stable")[:most])
 
 
 def _joined(parts: list[Table], order: NDArray[np.intp]) -> Table:

@@ -263,18 +263,18 @@ def _code(
             check_total(sum(float(chunk.sum()) for chunk in _chunks(weights)))
         learn.check([column.name for column in growing])
         learned = [_learn(column, learn, weighted, scale) for column in growing]
-        kept = [n for n, (_, column) in enumerate(learned) if column.size]
-        if not kept:
+        used_columns = [n for n, (_, column) in enumerate(learned) if column.size]
+        if not used_columns:
             raise DataError(f"none of the {len(growing)} columns holds a value; every cell is missing")
-        warn_empty_columns([learned[n][1].name for n in range(len(growing)) if n not in kept])
-        columns = tuple(learned[n][1] for n in kept)
+        warn_empty_columns([learned[n][1].name for n in range(len(growing)) if n not in used_columns])
+        columns = tuple(learned[n][1] for n in used_columns)
         warn_unusual_columns(columns, n_rows)
         learn.warn(columns)
-        counts = [_cell_counts(growing[n], *learned[n]) for n in kept]
+        counts = [_cell_counts(growing[n], *learned[n]) for n in used_columns]
         missing_columns = np.array([int(count.sum()) < n_rows for count in counts])
         names = tuple(column.name for column in growing)
         table = StoredTable(path, 0, n_rows, columns, np.concatenate(counts), missing_columns, False, names)
-        tables = [_lookup(learned[n][0], table.dtype) for n in kept]
+        tables = [_lookup(learned[n][0], table.dtype) for n in used_columns]
         unique_rows = UniqueRowCount(n_rows)
 
         def scaled() -> Iterator[Floats]:
@@ -287,8 +287,8 @@ def _code(
                 apart = None
                 if weighted and scale is not None:
                     apart = scale.scaled(np.frombuffer(weights.read(8 * record.shape[1]), np.float64))
-                codes = np.empty((len(kept), record.shape[1]), table.dtype)
-                for at, n in enumerate(kept):
+                codes = np.empty((len(used_columns), record.shape[1]), table.dtype)
+                for at, n in enumerate(used_columns):
                     codes[at] = tables[at][record.dtype][record[n]]
                 unique_rows.add(codes.T, apart)  # columns lie together, which is how they are walked here
                 yield codes.T

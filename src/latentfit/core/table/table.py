@@ -386,9 +386,9 @@ def joined_rows(tables: Sequence[Table]) -> Table:
     codes = np.ascontiguousarray(np.concatenate([table.codes for table in tables]))
     _, first_seen, at = np.unique(row_keys(codes, each), return_index=True, return_inverse=True)
     rows = np.bincount(at, np.concatenate(counts)).astype(np.int64)
-    kept = scale if any(table.scale is not None for table in tables) else None
+    joined_scale = scale if any(table.scale is not None for table in tables) else None
     equal = rows if scale.uneven else None
-    return Table(codes[first_seen], tables[0].columns, rows * each[first_seen], equal=equal, scale=kept)
+    return Table(codes[first_seen], tables[0].columns, rows * each[first_seen], equal=equal, scale=joined_scale)
 
 
 def row_keys(codes: Codes, apart: Floats | None) -> NDArray[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +85,7 @@ class Gain:
     n_rows: float
 
     @property
-    def shown(self) -> bool:
+    def above_chance(self) -> bool:
         return self.nats >= self.by_chance
 
 
@@ -99,9 +100,9 @@ def least_gain(table: Table, mixture: Mixture) -> Gain:
     own = em(
         steps, mixture, max_iter=LIMITS.merge_max_iter, tol=1e-7, accelerate=True
     ).params  # both sides fit the same rows
-    found = _gain(few, own, LIMITS.merge_max_iter)
+    sampled = _gain(few, own, LIMITS.merge_max_iter)
     passes = LIMITS.gain_limit // (table.n_rows * per_row) - mixture.n_classes
-    return found if found.shown or passes < 5 else _gain(table, mixture, min(passes, LIMITS.merge_max_iter))
+    return sampled if sampled.above_chance or passes < 5 else _gain(table, mixture, min(passes, LIMITS.merge_max_iter))
 
 
 def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
@@ -170,8 +171,8 @@ def _fit_half(table: Table, n_classes: int, seed: int) -> Mixture:
     """The best of the default initialisations."""
     sample = draw_sample(table, table.n_rows, 0)
     inits = table_inits(sample, n_classes, np.random.default_rng(seed), 1)
-    found = select_by_halving(sample, inits, SMOOTHING, 1, max_iter=300, tol=1e-6).refined
-    return sample.mixture_as_given(found.params, table.column_offsets)
+    fit = select_by_halving(sample, inits, SMOOTHING, 1, max_iter=300, tol=1e-6).refined
+    return sample.mixture_as_given(fit.params, table.column_offsets)
 
 
 # -----------------------------------------------------------------------------
@@ -235,9 +236,6 @@ def _jacobian(weights: Floats, profiles: Sequence[Floats]) -> Floats:
     return np.asarray(matrix / np.where(norms > 0, norms, 1.0))  # rare classes have small derivatives, not zero ones
 
 
-def _products(parts: Sequence[Floats]) -> Floats:
-    """All products of one entry of each part, as one long vector."""
-    out = np.ones(1)
-    for part in parts:
-        out = np.outer(out, part).reshape(-1)
-    return out
+def _products(factors: Sequence[Floats]) -> Floats:
+    """All products of one entry of each factor, as one long vector."""
+    return np.asarray(reduce(np.multiply.outer, factors)).reshape(-1)

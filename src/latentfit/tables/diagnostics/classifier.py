@@ -132,7 +132,7 @@ def examine_classifier(
 
 def _judge(examiner: Examiner, figures: dict[str, float]) -> None:
     if figures["gain"] <= SURE * figures["gain_error"]:
-        found = (
+        finding = (
             f"Labels of rows left out gain {figures['gain']:.3f} ± {figures['gain_error']:.3f} nats per row over "
             "giving every label its proportion, no more than chance"
         )
@@ -142,7 +142,7 @@ def _judge(examiner: Examiner, figures: dict[str, float]) -> None:
             if better
             else "so the columns tell too little about the label"
         )
-        examiner.doubt("caution", f"{found}, {accuracy_text}.")
+        examiner.doubt("caution", f"{finding}, {accuracy_text}.")
     boast = figures["claimed_accuracy"] - figures["accuracy"]
     if boast > MAX_OVERCONFIDENCE + SURE * figures["claim_error"]:
         examiner.doubt(

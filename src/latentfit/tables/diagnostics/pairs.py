@@ -152,15 +152,15 @@ def chosen_columns(table: Table) -> Ints:
     if sizes.sum() <= LIMITS.max_cells:
         return np.arange(table.n_columns)
     name_hashes = np.array([zlib.crc32(str(column.name).encode()) for column in table.columns], np.uint64)
-    kept: list[int] = []
+    chosen: list[int] = []
     left = LIMITS.max_cells
     for n in np.lexsort(
         (scramble(name_hashes, LIMITS.seed), sizes > LIMITS.max_cells // 3)
     ):  # a very wide column crowds out others
         if sizes[n] <= left:
-            kept.append(int(n))
+            chosen.append(int(n))
             left -= int(sizes[n])
-    return np.array(sorted(kept), np.intp)
+    return np.array(sorted(chosen), np.intp)
 
 
 def some_rows(table: Table, most: int) -> Table:
@@ -175,9 +175,9 @@ def some_rows(table: Table, most: int) -> Table:
     order = np.argsort(_hashes(table), kind="stable")
     if replicates.max() == 1:
         return table.take(np.sort(order[:most]))
-    kept = np.empty(len(replicates), np.int64)
-    kept[order] = np.random.default_rng(LIMITS.seed).binomial(replicates[order], most / replicates.sum())
-    return _with_fraction(table, kept / np.maximum(replicates, 1))
+    drawn = np.empty(len(replicates), np.int64)
+    drawn[order] = np.random.default_rng(LIMITS.seed).binomial(replicates[order], most / replicates.sum())
+    return _with_fraction(table, drawn / np.maximum(replicates, 1))
 
 
 def two_halves(table: Table) -> tuple[Table, Table]:
@@ -248,11 +248,11 @@ def dependence_p_values(counts: Floats, offsets: Blocks) -> Floats:
 
     The smaller of the p-values of the sum over its partners and of the largest partner, each doubled for looking twice.
     """
-    found = np.stack(pearson_blocks(counts, offsets))
-    total = upper_tail(*found.sum(axis=2))
-    far = found[0] > found[1] + 2 * np.sqrt(found[2])  # no other pair can be the one that stands out
+    moments = np.stack(pearson_blocks(counts, offsets))
+    total = upper_tail(*moments.sum(axis=2))
+    far = moments[0] > moments[1] + 2 * np.sqrt(moments[2])  # no other pair can be the one that stands out
     alone = np.ones(far.shape)
-    alone[far] = upper_tail(*found[:, far])
+    alone[far] = upper_tail(*moments[:, far])
     single = alone.min(axis=1, initial=1.0) * max(len(offsets) - 2, 1)
     return np.asarray(np.minimum(2 * np.minimum(total, single), 1.0))
 

@@ -7,9 +7,8 @@ the filled table (proportions, correlations) draw the missing cells instead, sev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -30,28 +29,25 @@ def column_posterior(mixture: Mixture, posterior: Floats, n: int) -> Floats:
     return np.asarray(posterior @ mixture.table[mixture.column_offsets[n] : mixture.column_offsets[n + 1]].T)
 
 
-@dataclass(frozen=True)
-class Answers:
-    """What fills the missing cells: the best answer, or a draw where `classes` (n,) and `rng` are given."""
+Answers = Callable[[Column, int, NDArray[np.bool_]], NDArray[Any]]
+# What fills the missing cells: values of column n (as the model knows it) for some rows.
 
-    mixture: Mixture
-    posterior: Floats  # (n, F)
-    classes: NDArray[np.intp] | None = None
-    rng: np.random.Generator | None = None
 
-    @classmethod
-    def drawn(cls, mixture: Mixture, posterior: Floats, rng: np.random.Generator) -> Answers:
-        """Draws from the posterior predictive: a class for each row, then its missing cells independently."""
-        reached = posterior.cumsum(axis=1)
-        classes = (rng.random(len(posterior))[:, None] * reached[:, -1:] >= reached).sum(axis=1)
-        return cls(mixture, posterior, classes, rng)
+def best_answers(mixture: Mixture, posterior: Floats) -> Answers:
+    """The single best answer for every cell."""
+    return lambda known, n, rows: best_values(known, column_posterior(mixture, posterior[rows], n))
 
-    def of(self, known: Column, n: int, rows: NDArray[np.bool_]) -> NDArray[Any]:
-        """Values of column n for some rows."""
-        if self.classes is not None and self.rng is not None:
-            codes = self.mixture.draw_codes(n, self.classes[rows], self.rng)
-            return np.asarray((known.categories if known.centres is None else known.centres)[codes])
-        return best_values(known, column_posterior(self.mixture, self.posterior[rows], n))
+
+def drawn_answers(mixture: Mixture, posterior: Floats, rng: np.random.Generator) -> Answers:
+    """Draws from the posterior predictive: a class for each row, then its missing cells independently."""
+    reached = posterior.cumsum(axis=1)
+    classes = (rng.random(len(posterior))[:, None] * reached[:, -1:] >= reached).sum(axis=1)
+
+    def draw(known: Column, n: int, rows: NDArray[np.bool_]) -> NDArray[Any]:
+        values = known.categories if known.centres is None else known.centres
+        return np.asarray(values[mixture.draw_codes(n, classes[rows], rng)])
+
+    return draw
 
 
 def best_values(known: Column, probabilities: Floats) -> NDArray[Any]:
@@ -75,7 +71,7 @@ def impute_missing(X: Any, columns: tuple[Column, ...], answers: Answers) -> Any
         array = column(frame, known.name)
         missing = missing_of(array)
         if missing.any():
-            filled[known.name] = _filled(array, missing, answers.of(known, n, missing))
+            filled[known.name] = _filled(array, missing, answers(known, n, missing))
     return _with_columns(X, frame, filled)
 
 
@@ -203,7 +199,7 @@ def _fill_matrix(matrix: NDArray[Any], columns: tuple[Column, ...], answers: Ans
     for n, known in enumerate(columns):
         missing = _missing_in_matrix(matrix, known)
         if missing.any():
-            imputed = answers.of(known, n, missing)
+            imputed = answers(known, n, missing)
             seen = set(matrix[~missing, int(known.name)].tolist())
             text = any(isinstance(value, str) for value in seen)
             out[missing, int(known.name)] = _spelled(imputed, seen) if text else imputed

@@ -53,7 +53,13 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, posterior_of, resolve_jobs
 from latentfit.io.scan import whole
 from latentfit.tables.diagnostics.verdict import examine_table, unexamined
-from latentfit.tables.estimator.answers import Answers, column_posterior, impute_missing, imputed_values
+from latentfit.tables.estimator.answers import (
+    best_answers,
+    column_posterior,
+    drawn_answers,
+    impute_missing,
+    imputed_values,
+)
 from latentfit.tables.init import (
     MIN_INIT,
     factor_ctd,
@@ -277,12 +283,12 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableModel)
                     else checkpoint_file.saved.decided
                 )
             with clock.stage("refine"):
-                found = self._fit_at(table, decided["number"], checkpoint_file=checkpoint_file, decided=decided)
-        self._keep(table, found.refined)
-        self.selection_, self._clock, self._replication = decided["selection"], clock, found.replication
-        self._notes = [*decided["notes"], f"the best initialisation: {found.name}"]
-        if found.replication is not None and decided["number"] > 1:
-            self._notes.append(found.replication.sentence())
+                best = self._fit_at(table, decided["number"], checkpoint_file=checkpoint_file, decided=decided)
+        self._keep(table, best.refined)
+        self.selection_, self._clock, self._replication = decided["selection"], clock, best.replication
+        self._notes = [*decided["notes"], f"the best initialisation: {best.name}"]
+        if best.replication is not None and decided["number"] > 1:
+            self._notes.append(best.replication.sentence())
         self._notes += weight_notes(table)
         if checkpoint_file is not None:
             checkpoint_file.done()
@@ -566,19 +572,19 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableModel)
         Intervals
         """
         with one_blas_thread():
-            found = bootstrap_mixture(
+            resampled = bootstrap_mixture(
                 self._rows(X, sample_weight), self._mixture, n_draws=n_draws, level=level,
                 smoothing=self._pseudo_rows(), random_state=self._seed(), n_jobs=self.n_jobs,
             )  # fmt: skip
         classes = np.arange(self.n_components_)
-        weights = {"class": classes, "weight": self.weights_, "se": found.weights_se,
-                   "low": found.weights_low, "high": found.weights_high}  # fmt: skip
+        weights = {"class": classes, "weight": self.weights_, "se": resampled.weights_se,
+                   "low": resampled.weights_low, "high": resampled.weights_high}  # fmt: skip
         cells = [(str(column.name), str(one)) for column in self._columns for one in column.categories.tolist()]
         names, categories = np.array(cells, object).T
         profiles = {"class": np.repeat(classes, len(cells)), "column": np.tile(names, len(classes)),
                     "category": np.tile(categories, len(classes))}  # fmt: skip
-        values = {"probability": self._mixture.table, "se": found.table_se,
-                  "low": found.table_low, "high": found.table_high}  # fmt: skip
+        values = {"probability": self._mixture.table, "se": resampled.table_se,
+                  "low": resampled.table_low, "high": resampled.table_high}  # fmt: skip
         profiles |= {name: table.T.reshape(-1) for name, table in values.items()}
         return Intervals(build_frame(weights, self._backend), build_frame(profiles, self._backend), level, n_draws)
 
@@ -673,9 +679,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableModel)
         X = whole(X)
         posterior = self._posterior(X)[0]
         if strategy == "draw":
-            answers = Answers.drawn(self._mixture, posterior, np.random.default_rng(seed_of(random_state)))
+            answers = drawn_answers(self._mixture, posterior, np.random.default_rng(seed_of(random_state)))
         else:
-            answers = Answers(self._mixture, posterior)
+            answers = best_answers(self._mixture, posterior)
         return impute_missing(X, self._columns, answers)
 
     def imputed_cells(self, X: Any) -> Any:

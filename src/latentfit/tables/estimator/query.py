@@ -387,11 +387,11 @@ class _Reader:
 
     def _value(self, column: Column) -> Any:
         token = self._token(f"here a category of {column.name!r} is missing")
-        found = _category(column, token)
-        if found is None:
+        category = _category(column, token)
+        if category is None:
             near = nearest(token.text, [str(value) for value in column.categories.tolist()], "its categories are")
             raise self._error(f"column {column.name!r} has no category {token.text!r}; {near}", token.at)
-        return found
+        return category
 
     # ---------------------------------------------------------- characters
 
@@ -410,9 +410,9 @@ class _Reader:
         return self.text[self._skip() : self.at + 1]
 
     def _take(self, sign: str) -> bool:
-        found = self._peek() == sign
-        self.at += found
-        return found
+        matches = self._peek() == sign
+        self.at += matches
+        return matches
 
     def _expect(self, sign: str, why: str = "") -> None:
         if not self._take(sign):

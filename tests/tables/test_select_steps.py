@@ -1,4 +1,4 @@
-"""Tables and crowds: the number of classes, the steps, pseudo-rows and the exponent of a consensus, by hand."""
+"""The steps of the choice of the number of classes, by hand."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from latentfit.core.em import EMResult
-from latentfit.core.errors import DataError
-from latentfit.core.mixture import em as table_prior
 from latentfit.core.mixture.em import (
-    Prior,
-    TableSteps,
     count_parameters,
-    entropy_of,
     gain_by_chance,
-    maximise_tables,
-    permuted,
 )
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column, Table
-from latentfit.engine.memory import Sums
-from latentfit.labels import em as crowd
 from latentfit.tables import select as choose_classes
 
 
@@ -98,10 +88,10 @@ def test_cells_are_dealt_by_hashes_and_each_is_hidden_once():
     assert len(folds) == choose_classes.SEARCH.folds
     hidden = 0
     for fold in folds:
-        both = fold.shown.present.astype(int) + fold.hidden.present
+        both = fold.visible.present.astype(int) + fold.hidden.present
         assert both.max() == 1
-        assert fold.shown.row_weight.sum() == 300
-        assert fold.shown.row_weight @ both.sum(axis=1) == (codes < 2).sum()
+        assert fold.visible.row_weight.sum() == 300
+        assert fold.visible.row_weight @ both.sum(axis=1) == (codes < 2).sum()
         assert fold.hidden.present.sum(axis=1).max() <= 2  # six cells in five folds
         hidden += fold.hidden.row_weight @ fold.hidden.present.sum(axis=1)
         assert len(fold.at) == len(rows.weight) == 300
@@ -142,94 +132,3 @@ def test_a_number_of_classes_counts_when_it_gains_more_than_chance_over_all_smal
     assert records.add(5, -100.0 + 4.02 * probability)
     assert not records.add(6, -100.0 + 5.01 * probability)
     assert records.shown == [True, True, False, True, False]
-
-
-def test_table_steps_by_hand():
-    offsets = np.array([0, 2, 4], np.int32)
-    sums = Sums(-9.0, np.array([3.0, 1.0]), np.array([[1.0, 0.5], [2.0, 0.5], [2.0, 0.25], [1.0, 0.75]]))
-    prior = Prior(np.full((4, 2), 0.5), np.array([1.0, 2.0]))
-    found = maximise_tables(sums, prior, offsets)
-    assert found.weights.tolist() == pytest.approx([4 / 7, 3 / 7])
-    np.testing.assert_allclose(found.table[:2, 0], [1.5 / 4, 2.5 / 4])
-    np.testing.assert_allclose(found.table[2:, 1], [0.75 / 2, 1.25 / 2])
-    tied = maximise_tables(sums, prior, offsets, np.array([False, False, True, True]))
-    np.testing.assert_allclose(tied.table[2:], [[3.25 / 6] * 2, [2.75 / 6] * 2])
-    np.testing.assert_allclose(tied.table[:2], found.table[:2])
-    steps = TableSteps(None, prior, offsets, 4)
-    want = -9 + 0.5 * np.log(found.table).sum() + np.log(found.weights[0]) + 2 * np.log(found.weights[1])
-    assert steps.objective(found, sums) == pytest.approx(want)
-    only_weights = TableSteps(None, Prior(np.zeros((4, 2)), np.array([1.0, 2.0])), offsets, 4)
-    assert only_weights.objective(found, sums) == pytest.approx(-9 + np.log(found.weights) @ [1.0, 2.0])
-    only_cells = TableSteps(None, Prior(np.full((4, 2), 0.5), np.zeros(2)), offsets, 4)
-    assert only_cells.objective(found, sums) == pytest.approx(-9 + 0.5 * np.log(found.table).sum())
-    complete = sums.totals @ np.log(found.weights) + (sums.table * np.log(found.table)).sum()
-    assert entropy_of(found, Sums(-7.0, sums.totals, sums.table)) == pytest.approx(-7 - complete)
-    assert entropy_of(found, Sums(-90.0, sums.totals, sums.table)) == 0.0
-    turned = permuted(EMResult(found, sums, 0.0, 0.0, 1, True, []), np.array([1, 0]))
-    assert turned.sums.totals.tolist() == [1.0, 3.0]
-    np.testing.assert_array_equal(turned.sums.table, sums.table[:, ::-1])
-
-
-def test_pseudo_rows_have_the_marginals_of_their_columns():
-    table = table_of([[0, 1], [1, 255], [1, 1], [1, 0]], np.array([1.0, 2.0, 1.0, 4.0]))
-    steps = table_prior.table_steps(table, 3, 2.0, 1)
-    np.testing.assert_allclose(steps.prior.table, np.outer(2 * np.array([1 / 8, 7 / 8, 4 / 6, 2 / 6]), np.ones(3)))
-    assert steps.prior.weights.tolist() == [2.0] * 3
-    assert steps.n_cells == 14
-    plain = table_prior.plain_steps(table, 3)
-    assert not plain.prior.table.any()
-    assert plain.n_cells == 14
-    assert table_prior.pseudo_rows("auto") == 1.0
-    assert table_prior.pseudo_rows(0) == 0.0
-    for wrong in (-0.1, "some", float("nan")):
-        with pytest.raises(DataError, match="smoothing must be 'auto' or a finite number >= 0"):
-            table_prior.pseudo_rows(wrong)
-
-
-@pytest.mark.parametrize(("limit", "jobs", "want"), [(11, None, None), (12, None, 1), (11, 2, 2), (12, 2, 2)])
-def test_a_small_pass_runs_on_one_thread_unless_n_jobs_is_given(monkeypatch, limit, jobs, want):
-    heard = []
-    monkeypatch.setattr(table_prior, "SMALL_PASS", limit)
-    monkeypatch.setattr(table_prior, "engine_for", lambda table, engine, n_jobs: heard.append(n_jobs))
-    table_prior.table_steps(table_of([[0, 1], [1, 0]]), 3, 1.0, jobs)
-    assert heard == [want]
-
-
-def test_the_crowd_is_pooled_over_workers_and_even_where_nothing_was_seen():
-    table = np.array([[3.0, 0.0], [1.0, 0.0], [2.0, 0.0], [2.0, 0.0]])  # two workers, given by true
-    pooled = crowd.pooled_confusion(Sums(0.0, np.zeros(2), table), 2)
-    np.testing.assert_allclose(pooled, [[5 / 8, 0.5], [3 / 8, 0.5]])
-    labels = SimpleNamespace(n_classes=2, n_workers=2)
-    prior = crowd.crowd_prior(labels, pooled, 3.0)
-    np.testing.assert_allclose(prior.table, np.vstack([3 * pooled, 3 * pooled]))
-    assert prior.weights.tolist() == [1.0, 1.0]
-    assert crowd.crowd_prior(labels, pooled, 0.0).weights.tolist() == [0.0, 0.0]
-
-
-def test_the_best_exponent_predicts_best_and_is_never_above_one():
-    rng = np.random.default_rng(0)
-    logs = 6 * rng.normal(size=(400, 2))
-    cool = np.exp(0.3 * logs)
-    truth = rng.random(400) < (cool / cool.sum(axis=1, keepdims=True))[:, 1]
-    probability = np.where(truth[:, None], [0.1, 0.9], [0.9, 0.1])
-    found = crowd._best_beta(logs, probability)[0]
-
-    def loss(beta):
-        membership = np.exp(beta * (logs - logs.max(axis=1, keepdims=True)))
-        return -np.log((membership * probability).sum(axis=1) / membership.sum(axis=1)).sum()
-
-    grid = np.exp(np.linspace(np.log(0.02), 0, 801))
-    best = grid[np.argmin([loss(beta) for beta in grid])]
-    assert 0.1 < best < 0.9
-    assert np.log(found) == pytest.approx(np.log(best), abs=0.02)
-    assert crowd._best_beta(0.1 * logs, probability)[0] == 1.0
-    assert crowd._best_beta(100 * logs, 1 - probability)[0] == pytest.approx(crowd.TUNING.least_beta, rel=0.02)
-
-
-def test_margins_are_leads_over_the_next_class():
-    assert crowd.margins(np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]])).tolist() == pytest.approx([0.2, 0.3])
-    assert crowd.margins(np.ones((2, 1))).tolist() == [1.0, 1.0]
-    mixture = Mixture(np.array([0.25, 0.75]), np.array([[0.5, 0.1], [0.5, 0.9]]), np.array([0, 2], np.int32))
-    tempered = crowd.tempered(mixture, 0.5)
-    np.testing.assert_allclose(tempered.weights, np.sqrt(mixture.weights))
-    np.testing.assert_allclose(tempered.table, np.sqrt(mixture.table))
