@@ -355,8 +355,8 @@ def test_the_gain_of_the_least_needed_class_is_what_merging_costs():
     assert found.nats == pytest.approx(value(m) - best, rel=1e-6)
     assert found.n_rows == 300
     assert found.by_chance == pytest.approx(7 + 3 * 7 ** (1 / 3))
-    assert Gain(7.0, 7.0, 1.0).shown
-    assert not Gain(6.9, 7.0, 1.0).shown
+    assert Gain(7.0, 7.0, 1.0).significant
+    assert not Gain(6.9, 7.0, 1.0).significant
 
 
 def test_long_tables_are_asked_on_a_sample_first(monkeypatch):

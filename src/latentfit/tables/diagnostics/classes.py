@@ -85,7 +85,7 @@ class Gain:
     n_rows: float
 
     @property
-    def above_chance(self) -> bool:
+    def significant(self) -> bool:
         return self.nats >= self.by_chance
 
 
@@ -102,7 +102,7 @@ def least_gain(table: Table, mixture: Mixture) -> Gain:
     ).params  # both sides fit the same rows
     sampled = _gain(few, own, LIMITS.merge_max_iter)
     passes = LIMITS.gain_limit // (table.n_rows * per_row) - mixture.n_classes
-    return sampled if sampled.above_chance or passes < 5 else _gain(table, mixture, min(passes, LIMITS.merge_max_iter))
+    return sampled if sampled.significant or passes < 5 else _gain(table, mixture, min(passes, LIMITS.merge_max_iter))
 
 
 def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:

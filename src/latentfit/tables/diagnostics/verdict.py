@@ -304,7 +304,7 @@ def _examine_classes(examiner: Examiner, table: Table, mixture: Mixture) -> None
         "gain_by_chance": gain.by_chance,
         "gain_rows": gain.n_rows,
     }
-    if not gain.above_chance:
+    if not gain.significant:
         examiner.doubt(
             "caution",
             f"Two classes can be merged for {max(gain.nats, 0.0):.1f} nats on {gain.n_rows:.0f} rows, and "
