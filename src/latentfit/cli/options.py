@@ -47,7 +47,11 @@ def options(*listed: Callable[[Any], Any]) -> Callable[[F], F]:
 def output_options(default: str, *, report: bool = False, draws: bool = True) -> Callable[[F], F]:
     """--out, --format, --json, --seed, --quiet: every command that writes results has them; what fits, --no-report."""
     seed_help = "The one seed." if draws else "Accepted as everywhere, and not used: nothing is drawn."
-    page = [click.option("--no-report", is_flag=True, help="Write no report.html.")] if report else []
+    of_fits = (
+        click.option("--no-checks", is_flag=True, expose_value=False, callback=_skip_checks,
+                     help="Make no checks; the verdict says so."),
+        click.option("--no-report", is_flag=True, help="Write no report.html."),
+    )  # fmt: skip
     return options(
         click.option("--out", default=default, show_default=True, callback=writable,
                      help="Folder for the results; - for stdout."),
@@ -56,8 +60,15 @@ def output_options(default: str, *, report: bool = False, draws: bool = True) ->
         click.option("--json", "json_", is_flag=True, help="Print the summary as JSON on stdout."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=seed_help),
         click.option("--quiet", is_flag=True, help="No messages on stderr."),
-        *page,
+        *(of_fits if report else ()),
     )  # fmt: skip
+
+
+def _skip_checks(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    from latentfit.core.verdict import skipped_checks
+
+    if given:
+        context.with_resource(skipped_checks())
 
 
 def writable(context: click.Context, parameter: click.Parameter, folder: str | None) -> str | None:
