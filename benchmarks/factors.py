@@ -21,10 +21,9 @@ import harness  # noqa: F401 - puts the reproductions on the path
 import numpy as np
 
 from latentfit import BinaryFactors
-from latentfit.core.tensor.binary import choose_all, weights_of
+from latentfit.core.tensor.binary import choose_all, spectral_init, weights_of
 from latentfit.core.tensor.eigenpairs import newton, sphere
-from latentfit.core.tensor.init import estimate_n_switches, spectral_init
-from latentfit.core.tensor.whitened import spectrum, whitened_tensor
+from latentfit.core.tensor.whitened import estimate_n_switches, spectrum, whitened_tensor
 from latentfit.engine.limits import one_blas_thread
 from latentfit.factors.em.least_squares import oracle
 from latentfit.factors.em.steps import initial_params, refine_switches

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from latentfit.admixture.data.genotypes import read_genotypes
 from latentfit.admixture.data.passes import snp_passes_for
 from latentfit.admixture.estimator import Admixture
-from latentfit.admixture.init.als import leading_subspace
-from latentfit.admixture.init.tensor import factor_admixture_tensor
+from latentfit.admixture.init import factor_admixture_tensor, leading_subspace
 from latentfit.core.assign import mean_distance
 from latentfit.core.kernels import Floats
 from latentfit.engine.limits import one_blas_thread

@@ -22,10 +22,9 @@ from latentfit.core.assign import match_classes
 from latentfit.core.kernels import Floats
 from latentfit.core.matrix import NamedMatrix, read_named_matrix
 from latentfit.core.simplex import simplex_least_squares
-from latentfit.core.tensor.binary import weights_of
-from latentfit.core.tensor.init import spectral_init
+from latentfit.core.tensor.binary import spectral_init, weights_of
 from latentfit.engine.limits import one_blas_thread
-from latentfit.factors.estimator.binary_factors import BinaryFactors
+from latentfit.factors.estimator import BinaryFactors
 from latentfit.fractions.em import residual_squares
 from latentfit.fractions.estimator import MixtureFractions
 from latentfit.fractions.init import UnitValues, profiles_of

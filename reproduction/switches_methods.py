@@ -17,13 +17,13 @@ import numpy as np
 
 from latentfit.core.assign import match_classes
 from latentfit.core.kernels import Floats
-from latentfit.core.tensor.init import spectral_init
+from latentfit.core.tensor.binary import spectral_init
 from latentfit.core.tensor.whitened import Spectrum, spectrum
 from latentfit.engine.limits import one_blas_thread
 from latentfit.factors.em.least_squares import alternating_least_squares, oracle, weighted_least_squares
 from latentfit.factors.em.states import bits
 from latentfit.factors.em.steps import SwitchParams, initial_params, refine_switches
-from latentfit.factors.estimator.binary_factors import BinaryFactors
+from latentfit.factors.estimator import BinaryFactors
 from latentfit.simulate import SwitchedRows
 from reproduction.baselines.shl import RUNS, factor_shl
 

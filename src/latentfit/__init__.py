@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         NotIdentifiableError,
     )
     from latentfit.core.registry import load
-    from latentfit.factors.estimator.binary_factors import BinaryFactors
+    from latentfit.factors.estimator import BinaryFactors
     from latentfit.fractions.estimator import MixtureFractions
     from latentfit.hmm.estimator import CategoricalHMM
     from latentfit.io.scan import scan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -113,7 +115,7 @@ def test_copies_of_an_inbred_line_are_copies():
 
 
 def test_of_many_people_those_with_most_of_a_population_are_compared(monkeypatch):
-    monkeypatch.setattr(relatives, "KINSHIP_PEOPLE", 60)
+    monkeypatch.setattr(relatives, "RELATIVES", replace(relatives.RELATIVES, kinship_people=60))
     rng, frequencies = populations()
     calls = np.concatenate([people(rng, frequencies, 180), children(rng, frequencies[0], 20)])
     proportions = np.zeros((200, 3))

@@ -138,9 +138,9 @@ def test_losses_of_hidden_calls_by_hand():
 
 def test_a_fifth_of_the_calls_is_hidden():
     fold = choose_populations._masked(genotypes_of(calls_of(200, 50)), np.random.default_rng(0), lambda one: one)
-    assert (fold.shown.calls == 3).mean() == pytest.approx(0.2, abs=0.02)
-    there = fold.shown.calls != 3
-    assert (fold.shown.calls == fold.whole.calls)[there].all()
+    assert (fold.masked.calls == 3).mean() == pytest.approx(0.2, abs=0.02)
+    there = fold.masked.calls != 3
+    assert (fold.masked.calls == fold.complete.calls)[there].all()
 
 
 def test_too_few_calls_for_cross_validation_raise_an_error():

@@ -13,7 +13,7 @@ import latentfit
 from latentfit import Admixture
 from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
 from latentfit.admixture.em import AncestrySteps, fit_proportions, inside
-from latentfit.admixture.init.als import alternate, far_people, leading_subspace, proportions_under
+from latentfit.admixture.init import alternate, far_people, leading_subspace, proportions_under
 from latentfit.core.em import em
 from latentfit.core.errors import DataError, DataWarning
 from tests.conftest import data_folder

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from latentfit.admixture import init as initialisation
 from latentfit.admixture.data import genotypes
 from latentfit.admixture.em import fit_ancestry
-from latentfit.admixture.init import als as admixture_als
-from latentfit.admixture.init import tensor as admixture_tensor
-from latentfit.admixture.init.als import (
+from latentfit.admixture.init import (
     AlternatingFit,
     Subspace,
     alternate,
     best_frequencies,
     centred_blocks,
+    choose_subset,
     drawn_people,
+    factor_admixture_tensor,
     far_people,
     leading_subspace,
     proportions_under,
     squares_of,
 )
-from latentfit.admixture.init.tensor import choose_subset, factor_admixture_tensor
 from latentfit.admixture.moments import complete_diagonal, distinct_moments
 from latentfit.core import simplex as simplex_ls
 from latentfit.core.kernels.admixture import MISSING
@@ -60,7 +60,7 @@ def test_blocks_are_halves_less_the_mean_and_missing_calls_come_from_the_subspac
     calls, means = panel(1, 11, 8, missing=0.3)
     span = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 2)))[0]
     monkeypatch.setattr(genotypes, "BLOCK", 4)
-    monkeypatch.setattr(admixture_als, "FILLS", fills)
+    monkeypatch.setattr(initialisation, "ALS", replace(initialisation.ALS, fills=fills))
     blocks = list(centred_blocks(calls, means, span))
     assert [(rows.start, len(x)) for rows, x in blocks] == [(0, 4), (4, 4), (8, 3)]
     found = np.concatenate([x for _, x in blocks])
@@ -88,7 +88,7 @@ def test_the_subspace_is_that_of_the_singular_vectors(K):
     want = (u[:, : K - 1] * s[: K - 1]) @ vt[: K - 1] + means[:, None]
     np.testing.assert_allclose(space.coords @ space.basis.T, want, atol=1e-3)
     np.testing.assert_allclose(space.spectrum[: K - 1], s[: K - 1], rtol=1e-3)
-    assert len(space.spectrum) == min(K - 1 + admixture_als.EXTRA, n - 1)
+    assert len(space.spectrum) == min(K - 1 + initialisation.ALS.extra, n - 1)
 
 
 def test_one_population_or_one_person_has_the_mean_alone():
@@ -126,7 +126,7 @@ def test_frequencies_are_the_least_squares_in_the_box():
     found = best_frequencies(space, W, np.full(30, 0.5))
     want = box_least_squares(W.T @ W, (coords @ space.basis.T) @ W)
     np.testing.assert_allclose(found, want, atol=1e-4)
-    one = admixture_als._better_frequencies(W.T @ W, (coords @ space.basis.T) @ W, np.full((30, 3), 0.5), 1)
+    one = initialisation._better_frequencies(W.T @ W, (coords @ space.basis.T) @ W, np.full((30, 3), 0.5), 1)
     now = np.full((30, 3), 0.5)
     for k in range(3):  # one sweep, population by population
         right = (coords @ space.basis.T) @ W[:, k]
@@ -137,7 +137,7 @@ def test_frequencies_are_the_least_squares_in_the_box():
 
 def test_a_population_without_people_keeps_its_frequencies():
     start = np.full((4, 2), 0.3)
-    found = admixture_als._better_frequencies(np.diag([2.0, 0.0]), np.column_stack([np.ones(4), np.zeros(4)]), start)
+    found = initialisation._better_frequencies(np.diag([2.0, 0.0]), np.column_stack([np.ones(4), np.zeros(4)]), start)
     np.testing.assert_allclose(found, np.column_stack([np.full(4, 0.5), np.full(4, 0.3)]))
 
 
@@ -180,7 +180,7 @@ def test_least_squares_begin_at_far_people():
 
 def test_people_are_as_far_apart_as_their_frequencies():
     H, W, space = exact_space(5)
-    points = admixture_als._points(space)
+    points = initialisation._points(space)
     F = H @ W.T
     for i in range(9):
         for j in range(9):
@@ -190,7 +190,7 @@ def test_people_are_as_far_apart_as_their_frequencies():
 
 def test_far_people_are_each_the_furthest_from_the_span_of_those_before():
     _, _, space = exact_space(6, n_people=12)
-    points = admixture_als._points(space)
+    points = initialisation._points(space)
     chosen = [int(np.argmax([np.sum((p - points.mean(axis=0)) ** 2) for p in points]))]
     while len(chosen) < 3:
         span = (points[chosen[1:]] - points[chosen[0]]).T
@@ -219,7 +219,7 @@ class Told:
 
 def test_drawn_people_are_drawn_by_the_distance_to_the_nearest():
     _, _, space = exact_space(7)
-    points = admixture_als._points(space)
+    points = initialisation._points(space)
     rng = Told(2)
     chosen = drawn_people(space, rng)
     assert chosen[0] == 2
@@ -248,12 +248,12 @@ def test_few_subsets_are_all_tried(monkeypatch):
     found = choose_subset(5, 2, value, lambda order: order, np.random.default_rng(0))
     assert tried == list(combinations(range(5), 2))
     assert found.tolist() == [2, 4]
-    monkeypatch.setattr(admixture_tensor, "EXHAUSTIVE", 10)  # C(5, 2)
+    monkeypatch.setattr(initialisation, "EXHAUSTIVE", 10)  # C(5, 2)
     assert choose_subset(5, 2, value, lambda order: order, np.random.default_rng(0)).tolist() == [2, 4]
 
 
 def test_swaps_improve_every_initial_set_and_the_best_result_is_taken(monkeypatch):
-    monkeypatch.setattr(admixture_tensor, "EXHAUSTIVE", 9)
+    monkeypatch.setattr(initialisation, "EXHAUSTIVE", 9)
     starts, ends = [], {(0, 1): 1.0, (3, 4): 5.0}
 
     def value(chosen):
@@ -265,14 +265,14 @@ def test_swaps_improve_every_initial_set_and_the_best_result_is_taken(monkeypatc
 
     found = choose_subset(5, 2, value, independent, np.random.default_rng(0))
     assert sorted(found.tolist()) == [3, 4]
-    assert len(starts) == admixture_tensor.SWAP_STARTS
+    assert len(starts) == initialisation.SWAP_STARTS
     assert starts[0] == [0, 1, 2, 3, 4]
     assert all(sorted(order) == [0, 1, 2, 3, 4] for order in starts)
     assert starts[1] != starts[0]
 
 
 def test_initial_sets_that_are_not_independent_are_skipped(monkeypatch):
-    monkeypatch.setattr(admixture_tensor, "EXHAUSTIVE", 0)
+    monkeypatch.setattr(initialisation, "EXHAUSTIVE", 0)
     found = choose_subset(4, 2, lambda chosen: 1.0, lambda order: order[:1], np.random.default_rng(0))
     assert found.tolist() == [0, 1]
     kept = choose_subset(4, 2, lambda chosen: 1.0, lambda order: np.array([3, 1]), np.random.default_rng(0))
@@ -294,8 +294,8 @@ def test_candidates_are_judged_by_the_likelihood_at_their_best_frequencies(monke
         seen.update(n_candidates=n_candidates, d=d, value=value, order=independent(np.arange(n_candidates)))
         return np.array([0, 1])
 
-    monkeypatch.setattr(admixture_tensor, "find_candidates", candidates)
-    monkeypatch.setattr(admixture_tensor, "choose_subset", choice)
+    monkeypatch.setattr(initialisation, "find_candidates", candidates)
+    monkeypatch.setattr(initialisation, "choose_subset", choice)
     rng = np.random.default_rng(0)
     proportions, frequencies, number = factor_admixture_tensor(calls, means, space, rng=rng, judges=20)
 
@@ -329,7 +329,7 @@ def test_candidates_are_judged_by_the_likelihood_at_their_best_frequencies(monke
     apart = literal_value([0, 1]) - literal_value([2, 3])
     assert seen["value"](np.array([0, 1])) - seen["value"](np.array([2, 3])) == pytest.approx(apart, rel=1e-5)
 
-    monkeypatch.setattr(admixture_tensor, "MOST_CANDIDATES", 1)  # one candidate for two: axes fill up
+    monkeypatch.setattr(initialisation, "MOST_CANDIDATES", 1)  # one candidate for two: axes fill up
     assert factor_admixture_tensor(calls, means, space, rng=np.random.default_rng(0))[2] == 3
 
 

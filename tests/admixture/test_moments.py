@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from latentfit.admixture.init.als import leading_subspace
-from latentfit.admixture.init.tensor import choose_subset, factor_admixture_tensor
+from latentfit.admixture.init import choose_subset, factor_admixture_tensor, leading_subspace
 from latentfit.admixture.moments import complete_diagonal, distinct_moments, masked_tensor
 
 

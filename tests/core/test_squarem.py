@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from latentfit.admixture.em import FREQUENCY_FLOOR, Ancestry, AncestrySteps
+from latentfit.admixture.em import FIT, Ancestry, AncestrySteps
 from latentfit.core.mixture.em import extrapolate_logs
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.pair_em import PairSteps
@@ -214,7 +214,7 @@ def test_ancestry_leaps_back_onto_simplex_and_box():
     down = [np.array([[0.3, 0.7]]), np.array([[0.2, 0.8]]), np.array([[0.12, 0.88]])]
     found = ancestry_steps().extrapolate(*(Ancestry(part, part) for part in down))
     assert found.proportions.tolist() == [[0.0, 1.0]]
-    assert found.frequencies.tolist() == [[FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR]]
+    assert found.frequencies.tolist() == [[FIT.frequency_floor, 1 - FIT.frequency_floor]]
 
 
 @KINDS

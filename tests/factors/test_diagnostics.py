@@ -12,10 +12,10 @@ from scipy.stats import chi2, kstest, norm
 from latentfit.core.em import em
 from latentfit.core.tensor.whitened import Spectrum
 from latentfit.core.verdict import Examiner
-from latentfit.factors.diagnostics import verdict as switch_rivals
-from latentfit.factors.diagnostics import verdict as switches
-from latentfit.factors.diagnostics.verdict import Rival
+from latentfit.factors import diagnostics as switches
+from latentfit.factors import theory
 from latentfit.factors.em.steps import SwitchParams, plane_steps, way_to_sum
+from latentfit.factors.theory import Rival
 
 
 def told(examiner, words):
@@ -47,7 +47,7 @@ def test_the_projected_jacobian_by_its_definition(d):
     rng = np.random.default_rng(d)
     every = list(product((0, 1), repeat=d))
     P = dict(zip(every, rng.dirichlet(np.ones(2**d)), strict=True))
-    smallest, largest, sign = switches.condition_two(params_of(P))
+    smallest, largest, sign = theory.condition_two(params_of(P))
     C = np.array([[sum(p * h[j] * h[k] for h, p in P.items()) for k in range(d)] for j in range(d)])
     values, vectors = np.linalg.eigh(C)
     inverse_root = vectors @ np.diag(values**-0.5) @ vectors.T
@@ -63,9 +63,9 @@ def test_the_projected_jacobian_by_its_definition(d):
 
 
 def test_one_switch_fulfils_condition_two_and_an_even_one_does_not():
-    one = switches.condition_two(params_of(independent(0.3)))
+    one = theory.condition_two(params_of(independent(0.3)))
     assert (one[0].tolist(), one[1].tolist(), one[2]) == ([1.0], [1.0], [-1])
-    smallest, _, _ = switches.condition_two(params_of(independent(0.5, 0.3, 0.7)))
+    smallest, _, _ = theory.condition_two(params_of(independent(0.5, 0.3, 0.7)))
     assert smallest[0] == pytest.approx(0, abs=1e-9)
     assert min(smallest[1:]) > 0.01
 
@@ -175,7 +175,7 @@ def test_scores_of_chosen_and_rejected_candidates_are_reported():
     )
     examiner = Examiner()
     switches._examine_candidates(examiner, SimpleNamespace(candidates=found))
-    assert examiner.quantities.pop("score_null_level") == pytest.approx(switches.KS_NULL / 20)
+    assert examiner.quantities.pop("score_null_level") == pytest.approx(switches.SEARCH.ks_null / 20)
     assert examiner.quantities.pop("eigenvalue_gap") == pytest.approx(0.2)
     assert examiner.quantities == {
         "candidates": 4, "scores": [0.02, 0.01], "next_score": 0.3, "rejected_scores": [0.3, 0.5], "filter": "ks",
@@ -287,7 +287,7 @@ def test_rigidity_of_every_combination_by_its_definition(d):
     rng = np.random.default_rng(d)
     every = list(product((0, 1), repeat=d))
     P = dict(zip(every, rng.dirichlet(np.full(2**d, 0.4)), strict=True))
-    found = {rival.u: rival for rival in switch_rivals.combinations_of(params_of(P))}
+    found = {rival.u: rival for rival in theory.combinations_of(params_of(P))}
     expected = {}
     for size in (2, 3):
         for some in combinations(range(d), size):
@@ -303,12 +303,12 @@ def test_rigidity_of_every_combination_by_its_definition(d):
     assert found.keys() == expected.keys()
     for u, (rigidity, outside) in expected.items():
         assert (found[u].rigidity, found[u].outside) == pytest.approx((rigidity, outside), abs=1e-12)
-    proportions = [rival.outside for rival in switch_rivals.combinations_of(params_of(P))]
-    assert proportions == sorted(proportions)
+    shares = [rival.outside for rival in theory.combinations_of(params_of(P))]
+    assert shares == sorted(shares)
 
 
 def test_states_ruled_out_have_no_probability():
-    steps = switch_rivals.WithoutStates(None, np.array([False, True, False, False]))
+    steps = theory.WithoutStates(np.zeros((1, 2)), 0.0, 2, "all", None, np.array([False, True, False, False]))
     bare = np.exp(steps.bare(params_of(independent(0.5, 0.2))).log_prior)
     np.testing.assert_allclose(bare, np.array([0.4, 0, 0.1, 0.1]) / 0.6, atol=1e-20)
 
@@ -324,7 +324,7 @@ def costs_of(P, n=200, sigma=0.3, seed=0):
     steps = plane_steps(rows, basis, way_to_sum(fitted))
     start = SwitchParams(W @ basis, np.maximum(fitted.log_prior, -60.0), sigma**2)
     base = em(steps, start, max_iter=30, tol=0.0)
-    return switch_rivals.tested_rivals(steps, base.params, base.log_likelihood)
+    return theory.tested_rivals(steps, base.params, base.log_likelihood)
 
 
 def test_a_union_of_exclusive_switches_stands_and_a_difference_does_not():

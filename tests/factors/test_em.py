@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from latentfit.core.matrix import Matrix
-from latentfit.core.tensor.binary import find_candidates, score
+from latentfit.core.tensor.binary import find_candidates, score, spectral_init
 from latentfit.core.tensor.eigenpairs import describe, levenberg_marquardt, merge, newton, shifted_power, sphere
-from latentfit.core.tensor.init import spectral_init
 from latentfit.core.tensor.whitened import project, second_moments, spectrum, whiten, whitened_tensor
 from latentfit.factors.em.least_squares import alternating_least_squares, oracle, weighted_least_squares
 from latentfit.factors.em.states import (
@@ -21,7 +20,7 @@ from latentfit.factors.em.states import (
     states,
 )
 from latentfit.factors.em.steps import SwitchParams, SwitchSteps, correlate, initial_params, posterior
-from latentfit.factors.init.independent import factor_independent
+from latentfit.factors.init import factor_independent
 from latentfit.simulate import binary_factors
 from reproduction.switches_methods import random_switches
 from tests.factors import reference as twin
@@ -49,10 +48,10 @@ def test_whitened_tensor_equals_the_dense_one(seed, sigma):
 
 def test_moments_of_two_sets_add_up():
     X = binary_factors(500, m=5, d=2, random_state=1).X
-    both = second_moments(X[:200]) + second_moments(X[200:])
-    whole = second_moments(X)
-    assert both.n == whole.n
-    np.testing.assert_allclose(both.product, whole.product, rtol=1e-12)
+    first, second, every = second_moments(X[:200]), second_moments(X[200:]), second_moments(X)
+    assert first.n + second.n == every.n
+    np.testing.assert_allclose(first.total + second.total, every.total, rtol=1e-12)
+    np.testing.assert_allclose(first.product + second.product, every.product, rtol=1e-12)
 
 
 def test_spectrum_of_few_rows_equals_that_of_features():

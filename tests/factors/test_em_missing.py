@@ -12,7 +12,7 @@ import pytest
 import latentfit
 from latentfit import BinaryFactors
 from latentfit.core.errors import DataError, DataWarning
-from latentfit.factors.diagnostics.verdict import _fit_half
+from latentfit.factors.diagnostics import _fit_half
 from latentfit.factors.em.missing import (
     ObservedSteps,
     draw_missing,
@@ -22,8 +22,8 @@ from latentfit.factors.em.missing import (
     split_missing,
 )
 from latentfit.factors.em.steps import SwitchParams, SwitchSteps, initial_params
-from latentfit.factors.init.missing import fill_rows, fit_gaussian_rows
-from latentfit.factors.init.observed_count import observed_values
+from latentfit.factors.init import fill_rows, fit_gaussian_rows
+from latentfit.factors.select import observed_values
 from latentfit.simulate import binary_factors
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -271,7 +271,7 @@ def test_what_missing_values_do_not_allow_is_refused_with_advice(options, said):
 
 
 def test_a_stopped_fit_of_incomplete_rows_resumes_with_the_same_bits(tmp_path, monkeypatch):
-    import latentfit.factors.estimator.binary_factors as module
+    import latentfit.factors.estimator as module
 
     monkeypatch.setattr(module, "COMPARED_ITERATIONS", 1)
     monkeypatch.setattr("latentfit.core.checkpoint.CheckpointFile.due", True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -10,9 +11,11 @@ import pytest
 
 from latentfit.core.em import EMResult
 from latentfit.core.multistart import Selected
-from latentfit.core.tensor import init as switch_start
+from latentfit.core.tensor import binary, whitened
+from latentfit.core.tensor.binary import complete, pick
 from latentfit.core.tensor.eigenpairs import Eigenpairs
-from latentfit.core.tensor.init import complete, estimate_noise, pick
+from latentfit.core.tensor.whitened import estimate_noise
+from latentfit.factors import init as initialisation
 from latentfit.factors.em import least_squares as switch_always_on
 from latentfit.factors.em import states as switch_states
 from latentfit.factors.em import steps as switches
@@ -34,8 +37,8 @@ from latentfit.factors.em.states import (
     posterior_all,
     posterior_near,
     posterior_split,
-    rows_at_once,
     split_table,
+    state_blocks,
     states,
 )
 from latentfit.factors.em.steps import (
@@ -49,8 +52,7 @@ from latentfit.factors.em.steps import (
     refine_switches,
     way_to_sum,
 )
-from latentfit.factors.init import candidates as switch_race
-from latentfit.factors.init.candidates import ambiguous, jittered_picks, selected_params
+from latentfit.factors.init import ambiguous, jittered_picks, selected_params
 from reproduction.switches_methods import random_switches
 
 
@@ -132,9 +134,9 @@ def test_few_rows_at_a_time_are_the_same(monkeypatch):
         ], best_all(beta, constant)
 
     whole, best = found()
-    assert rows_at_once(2**10) == 2**7
+    assert state_blocks(200, 2**10) == [slice(0, 128), slice(128, 200)]
     monkeypatch.setattr(switch_states, "CELLS", 1)
-    assert rows_at_once(2**10) == 16
+    assert state_blocks(20, 2**10) == [slice(0, 16), slice(16, 20)]
     parts, again = found()
     assert best.tolist() == again.tolist()
     for one, other in zip(whole, parts, strict=True):
@@ -252,8 +254,8 @@ def test_which_states_are_summed(monkeypatch):
     def chosen(d, sigma2, scale=1.0):
         return way_to_sum(SwitchParams(scale * np.eye(d), np.full(2**d, -d * np.log(2)), sigma2))
 
-    monkeypatch.setattr(switches, "ALL_STATES", 3)
-    monkeypatch.setattr(switches, "SPLIT_STATES", 4)
+    monkeypatch.setattr(switches, "SETTINGS", replace(switches.SETTINGS, all_states=3))
+    monkeypatch.setattr(switches, "SETTINGS", replace(switches.SETTINGS, split_states=4))
     assert chosen(3, 1e-9) == "all"
     assert chosen(4, 1.0) == "all"
     assert chosen(5, 1.0) == "near3"
@@ -277,7 +279,7 @@ def test_posteriors_are_the_same_by_either_sum(monkeypatch, sigma2):
     monkeypatch.setattr(switches, "SAFE_RANGE", -1.0)
     for one, other in zip(posterior(X, params), want, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-8, rtol=1e-9)
-    monkeypatch.setattr(switches, "EXACT_STATES", 3)
+    monkeypatch.setattr(switches, "SETTINGS", replace(switches.SETTINGS, exact_states=3))
     if sigma2 < 1:
         np.testing.assert_array_equal(most_likely(X, params), best)
         np.testing.assert_allclose(posterior(X, params)[0], want[0], atol=1e-8)
@@ -439,7 +441,7 @@ def test_switches_that_exclude_one_another_are_taken_when_they_score_as_well(mon
         heard.append(tolerance)
         return np.array([2, 3])
 
-    monkeypatch.setattr(switch_start, "exclusive_pairs", only)
+    monkeypatch.setattr(binary, "exclusive_pairs", only)
     for worst, passing, taken in ((0.29, 0.0, True), (0.31, 0.0, False), (0.31, 0.32, True)):
         chosen, exclusive = pick(T, pairs, np.array([0.1, 0.2, 0.1, worst]), "auto", 2 * 10**6, passing)
         assert exclusive is taken
@@ -467,8 +469,8 @@ def test_missing_vectors_are_filled_up_with_orthogonal_ones():
 
 
 def test_noise_is_none_where_the_rank_says_so(monkeypatch):
-    monkeypatch.setattr(switch_start, "numerical_rank", lambda values: 2)
-    monkeypatch.setattr(switch_start, "noise_variance", lambda values, n, m, d: 0.7)
+    monkeypatch.setattr(whitened, "numerical_rank", lambda values: 2)
+    monkeypatch.setattr(whitened, "noise_variance", lambda values, n, m, d: 0.7)
     seen = SimpleNamespace(n=10, m=5, values=None)
     assert [estimate_noise(seen, d) for d in (1, 2, 4, 5)] == [0.7, 0.0, 0.0, 0.7]
 
@@ -481,7 +483,7 @@ def start_of(scores, chosen, filter_="ks", n_scored=400, y=None, d=2):
 
 
 def test_a_chosen_score_is_ambiguous_a_quarter_above_its_null_level():
-    limit = 1.25 * switch_race.KS_NULL / 20
+    limit = 1.25 * binary.SEARCH.ks_null / 20
     assert not ambiguous(start_of([0.01, 0.99 * limit, 9.0], [0, 1]))
     assert ambiguous(start_of([0.01, 1.01 * limit, 9.0], [0, 1]))
     assert not ambiguous(start_of([0.01, 1.01 * limit, 9.0], [0, 1], "exact"))
@@ -495,7 +497,7 @@ def test_picks_are_distinct_sets_the_greedy_one_first_and_swaps_of_its_worst():
     np.testing.assert_array_equal(picks[1], [[1, 0], [1, 1]])
     np.testing.assert_array_equal(picks[2], [[1, 0], [1, -1]])  # (2, 0) is no other direction than (1, 0)
     sets = {tuple(sorted(map(tuple, pick))) for pick in picks}
-    assert len(sets) == len(picks) <= switch_race.PICKS
+    assert len(sets) == len(picks) <= initialisation.SELECTION.picks
     assert jittered_picks(start_of([0.1, 0.2], [0], y=y[:2]), np.random.default_rng(0)) == []
 
 
@@ -506,15 +508,15 @@ def race(monkeypatch, *, sigma2=1.0, noise_free=False, exclusive=False, picks=3,
         whitening=SimpleNamespace(basis=np.eye(2), K=np.eye(2), d=2),
         candidates=SimpleNamespace(scores=np.zeros(2), chosen=np.arange(2), filter="ks", n_scored=4),
     )  # fmt: skip
-    monkeypatch.setattr(switch_race, "jittered_picks", lambda start, rng: [np.eye(2) * 0.6] * picks)
+    monkeypatch.setattr(initialisation, "jittered_picks", lambda start, rng: [np.eye(2) * 0.6] * picks)
     heard = []
 
     def successive_halving(entrants, *, rounds, max_iter, tol, accelerate):
         heard.append((len(entrants), max_iter == sum(rounds)))
         return Selected(winner, None, EMResult(entrants[1].start, None, 0.0, 0.0, 0, True, []), {})
 
-    monkeypatch.setattr(switch_race, "successive_halving", successive_halving)
-    rows = switch_start._hashed(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30, dtype=np.uint64))
+    monkeypatch.setattr(initialisation, "successive_halving", successive_halving)
+    rows = binary._hashed(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30, dtype=np.uint64))
     params, note = selected_params(rows, start, np.random.default_rng(0))
     assert bool(heard) == (note is not None)
     assert all(one == (picks, True) for one in heard)
@@ -531,5 +533,5 @@ def test_several_picks_are_compared_only_where_noise_blurs_the_scores(monkeypatc
     assert race(monkeypatch, noise_free=True)[1] is None
     assert race(monkeypatch, exclusive=True)[1] is None
     assert race(monkeypatch, picks=1)[1] is None
-    monkeypatch.setattr(switch_race, "SPLIT_STATES", 1)
+    monkeypatch.setattr(initialisation, "SETTINGS", replace(initialisation.SETTINGS, split_states=1))
     assert race(monkeypatch)[1] is None

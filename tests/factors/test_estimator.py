@@ -19,7 +19,7 @@ from latentfit.core.em import em
 from latentfit.core.errors import DataError, DataWarning, ModelFileError, NotIdentifiableError
 from latentfit.core.matrix import read_matrix
 from latentfit.core.model_file import read_model, write_model
-from latentfit.core.tensor.init import spectral_init
+from latentfit.core.tensor.binary import spectral_init
 from latentfit.factors.em.least_squares import baseline, conventional
 from latentfit.factors.em.steps import (
     SwitchParams,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,6 @@ from latentfit.core.tensor.binary import (
     choose_all,
     exclusive_pairs,
     find_candidates,
-    sample_rows,
     sampled,
     score,
     score_candidates,
@@ -33,20 +32,17 @@ from latentfit.core.tensor.eigenpairs import (
     slices,
     sphere,
 )
-from latentfit.core.tensor.init import (
+from latentfit.core.tensor.whitened import (
     ALPHA,
     TRACY_WIDOM,
+    SecondMoments,
+    Spectrum,
     SwitchCount,
+    Whitening,
+    centred_tensor,
     count_switches,
     noise_variance,
     numerical_rank,
-    threshold,
-)
-from latentfit.core.tensor.whitened import (
-    SecondMoments,
-    Spectrum,
-    Whitening,
-    centred_tensor,
     project,
     row_blocks,
     second_moments,
@@ -54,11 +50,12 @@ from latentfit.core.tensor.whitened import (
     spectrum_of,
     symmetrised,
     third_moment,
+    threshold,
     whiten,
     without_noise,
 )
-from latentfit.factors.init import independent as independent_switches
-from latentfit.factors.init.independent import IndependentSwitches, deflate, factor_independent
+from latentfit.factors import init as initialisation
+from latentfit.factors.init import IndependentSwitches, deflate, factor_independent
 
 
 def symmetric_tensor(d, seed=0):
@@ -146,7 +143,7 @@ def test_newton_says_which_starting_points_converged(monkeypatch):
     assert zero.tolist() == [[0.0, 0.0]]
     negative, _ = newton(T, np.array([[-1.0, 0.05]]))
     np.testing.assert_allclose(negative, [[0.5, 0.0]], atol=1e-9)  # u and λ change signs together
-    monkeypatch.setattr(eigenpairs, "NEWTON_STEPS", 1)
+    monkeypatch.setattr(eigenpairs, "PAIRS", replace(eigenpairs.PAIRS, newton_steps=1))
     assert not newton(T, np.array([[3.0, 0.3]]))[1].any()
 
 
@@ -165,7 +162,9 @@ def test_newton_converges_whatever_the_scale_of_the_tensor(size):
 def test_a_newton_step_is_that_of_the_projected_system(monkeypatch):
     T = symmetric_tensor(3, 4)
     u = sphere(5, 3, np.random.default_rng(3))
-    monkeypatch.setattr(eigenpairs, "NEWTON_STEPS", 2)  # λ is that of the point the first leads to
+    monkeypatch.setattr(
+        eigenpairs, "PAIRS", replace(eigenpairs.PAIRS, newton_steps=2)
+    )  # λ is that of the point the first leads to
     y, _ = newton(T, u)
     for s in range(5):
         Tu = np.einsum("ijk,k->ij", T, u[s])
@@ -189,7 +188,7 @@ def test_levenberg_marquardt_finds_pairs_and_leaves_nothing_worse(monkeypatch):
     np.testing.assert_allclose(
         levenberg_marquardt(T, starts), [[0.5, 0.0], [0.0, 0.25], [0.5, 0.25], [0.0, 0.0]], atol=1e-8
     )
-    monkeypatch.setattr(eigenpairs, "LM_STEPS", 1)
+    monkeypatch.setattr(eigenpairs, "PAIRS", replace(eigenpairs.PAIRS, lm_steps=1))
     one = levenberg_marquardt(T, starts)
     for start, end in zip(starts, one, strict=True):
         J = 2 * np.einsum("ijk,k->ij", T, start) - np.eye(2)
@@ -250,7 +249,7 @@ def test_candidates_of_one_switch():
 def test_candidates_are_pairs_whose_length_is_a_possible_probability(monkeypatch, search):
     """e_i/λ_i with λ = 2, 5 and 20: the last is on in 1/400 of the rows."""
     T, mean = orthogonal_tensor([2.0, 5.0, 20.0]), np.array([0.5, 0.2, 0.05])
-    monkeypatch.setattr(switches, "NEWTON_STARTS", 30)
+    monkeypatch.setattr(switches, "SEARCH", replace(switches.SEARCH, newton_starts=30))
     for n, rare in ((1000, False), (10**6, True)):
         found = find_candidates(T, mean, n, search, np.random.default_rng(0), lm_starts=100)
         rows = [tuple(np.round(y, 6).tolist()) for y in found.y]
@@ -266,7 +265,7 @@ def test_candidates_are_pairs_whose_length_is_a_possible_probability(monkeypatch
 
 def test_a_probability_above_one_is_allowed_within_sampling_error(monkeypatch):
     """λ > 1 − 3/√n for Newton's pairs, never less than 1/1.15; any within 1.15 otherwise."""
-    monkeypatch.setattr(switches, "NEWTON_STARTS", 30)
+    monkeypatch.setattr(switches, "SEARCH", replace(switches.SEARCH, newton_starts=30))
     for value, n, search, kept in (
         (0.95, 2500, "newton", True),  # 1 − .06
         (0.93, 2500, "newton", False),
@@ -287,7 +286,7 @@ def test_starting_points_lie_where_true_vectors_can(monkeypatch):
     monkeypatch.setattr(switches, "levenberg_marquardt", lambda T, starts: seen.append(starts) or starts[:0])
     lost = np.zeros(20, bool)
     lost[:7] = True
-    monkeypatch.setattr(switches, "NEWTON_STARTS", 10)
+    monkeypatch.setattr(switches, "SEARCH", replace(switches.SEARCH, newton_starts=10))
     monkeypatch.setattr(switches, "newton", lambda T, starts: (np.full((20, 2), 0.5), ~lost))
     mean = np.array([0.6, -0.8])
     found = find_candidates(orthogonal_tensor([2.0, 3.0]), mean, 1000, "auto", np.random.default_rng(0), lm_starts=30)
@@ -338,8 +337,8 @@ def test_the_best_candidates_are_scored_again_on_all_rows(monkeypatch, filter_):
     many, y = rng.standard_normal((60, 2)), 0.6 * sphere(9, 2, rng)
     hashes = rng.permutation(60).astype(np.uint64)
     whitening = Whitening(rng.standard_normal((5, 2)), np.eye(5)[:, :2], 0.04, np.zeros(2))
-    monkeypatch.setattr(switches, "SCORE_ROWS", (20, 60))
-    monkeypatch.setattr(switches, "SECOND_STAGE", 2)  # the best four
+    monkeypatch.setattr(switches, "SEARCH", replace(switches.SEARCH, score_rows=(20, 60)))
+    monkeypatch.setattr(switches, "SEARCH", replace(switches.SEARCH, second_stage=2))  # the best four
     pairs, scores, n = score_candidates(describe(symmetric_tensor(2), y), many, whitening, filter_, hashes)
     lengths = np.linalg.norm(y @ whitening.K.T, axis=1)
 
@@ -356,7 +355,7 @@ def test_the_best_candidates_are_scored_again_on_all_rows(monkeypatch, filter_):
     np.testing.assert_allclose(pairs.y, y[want])
     np.testing.assert_allclose(scores, [literal(many, c) for c in again] + [few[c] for c in order[4:]])
     assert n == 60
-    monkeypatch.setattr(switches, "SCORE_ROWS", (60, 60))
+    monkeypatch.setattr(switches, "SEARCH", replace(switches.SEARCH, score_rows=(60, 60)))
     once, values, _ = score_candidates(describe(symmetric_tensor(2), y), many, whitening, filter_, hashes)
     np.testing.assert_allclose(values, sorted(literal(many, c) for c in range(9)))
     assert len(once) == 9
@@ -367,9 +366,6 @@ def test_rows_with_the_smallest_hashes_are_sampled():
     assert sampled(2, hashes).tolist() == [False, True, False, True, False]
     assert sampled(4, hashes).tolist() == [False, True, True, True, True]
     assert sampled(5, hashes).all()
-    Z = np.arange(5.0)[:, None]
-    assert sample_rows(Z, 2, hashes)[:, 0].tolist() == [1.0, 3.0]
-    assert sample_rows(Z, 5, hashes) is Z
 
 
 def test_candidates_are_chosen_in_order_while_they_say_something_new():
@@ -517,7 +513,7 @@ def test_deflation_finds_the_largest_component_beside_those_before():
 
 
 def test_steps_of_the_deflation_end(monkeypatch):
-    monkeypatch.setattr(independent_switches, "POWER_STEPS", 1)
+    monkeypatch.setattr(initialisation, "POWER_STEPS", 1)
     found = deflate(orthogonal_tensor([1.0, 2.0]), np.array([[0.8, 0.6]]), np.empty((0, 2)))
     want = np.array([0.64, 0.72]) / np.linalg.norm([0.64, 0.72])
     np.testing.assert_allclose(found, want)
@@ -545,7 +541,7 @@ def test_the_residual_of_independence_is_relative_to_the_tensor(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.gamma(1.0, 1.0, (200, 3)) @ rng.standard_normal((3, 4))
     axes = iter(np.eye(2))
-    monkeypatch.setattr(independent_switches, "deflate", lambda T, starts, before: next(axes))
+    monkeypatch.setattr(initialisation, "deflate", lambda T, starts, before: next(axes))
     found = factor_independent(X, 2, 0.0, rng=rng)
     T = centred_tensor(X, whiten(spectrum(X, centred=True), 2, 0.0), X.mean(axis=0))
     rest = T.copy()
@@ -603,7 +599,6 @@ def test_whitening_takes_the_noise_out_and_keeps_a_buried_signal_small():
     made = Spectrum(10, 3, np.array([1.0, 2.0, 3.0]), np.array([5.0, 1.0, 0.5]), np.eye(3))
     found = whiten(made, 2, 2.0)
     np.testing.assert_allclose(found.K, [[1 / np.sqrt(3), 0], [0, 1e3], [0, 0]])  # 1 − 2 < 0: 1e-6 of the value
-    np.testing.assert_allclose(found.scale, [1 / np.sqrt(3), 1e3])
     np.testing.assert_allclose(found.mean, [1 / np.sqrt(3), 2e3])
     assert found.d == 2
     assert found.basis.tolist() == np.eye(3)[:, :2].tolist()

@@ -8,8 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 from latentfit import BinaryFactors
 from latentfit.core.tensor.binary import find_candidates, weights_of
-from latentfit.core.tensor.init import count_switches, noise_variance
-from latentfit.core.tensor.whitened import Spectrum, spectrum, whiten
+from latentfit.core.tensor.whitened import Spectrum, count_switches, noise_variance, spectrum, whiten
 from latentfit.factors.em.least_squares import oracle
 from latentfit.factors.em.states import states
 from latentfit.factors.em.steps import initial_params, refine_switches

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +18,7 @@ from latentfit.core.model_file import read_model
 from latentfit.core.tensor.whitened import second_moments, spectrum, third_moment
 from latentfit.engine import passes as passes_module
 from latentfit.engine.passes import RowPasses
+from latentfit.factors.em import steps
 from latentfit.io.write import write_columns
 from latentfit.simulate import binary_factors
 from tests.fits import bits, stopping
@@ -107,8 +110,7 @@ def test_every_engine_gives_the_same_bits(tmp_path, small_blocks, sigma, setting
 
 @pytest.mark.filterwarnings("ignore")
 def test_states_near_a_centre_stream_too(small_blocks, monkeypatch):
-    monkeypatch.setattr("latentfit.factors.em.steps.ALL_STATES", 2)
-    monkeypatch.setattr("latentfit.factors.em.steps.SPLIT_STATES", 2)
+    monkeypatch.setattr(steps, "SETTINGS", replace(steps.SETTINGS, all_states=2, split_states=2))
     rows = frame(1_500, 0.3)
     here = BinaryFactors(3, max_iter=15, tol=0).fit(rows)
     assert any("Hamming" in note for note in here._notes)

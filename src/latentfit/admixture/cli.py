@@ -166,59 +166,48 @@ def _store(
 ) -> StoredGenotypes:  # fmt: skip
     """Genotypes in a flat file: a PLINK set, or tables of people."""
     from latentfit.admixture.data.stored import store_bed, store_scan
-    from latentfit.core.errors import DataError
     from latentfit.core.frames import find_column
     from latentfit.io.scan import scan
 
-    if files[0].lower().endswith(PLINK):
-        if len(files) > 1:
-            raise DataError(f"{len(files)} files were named, {files[0]} first; give one PLINK set, or tables of people")
-        _no_id(id_, files[0])
+    if _is_plink(files, id_):
         return store_bed(Path(files[0]).with_suffix(".bed"), cache, threads or 1, autosomes=autosomes)
-    _no_variant_calls(files)
     people = scan(files, cache=cache, callback=progress, **reading.rules(id_))
     names = people.first_names()
     return store_scan(people, find_column(names, "people", ID_NAMES, id_) or reading.row_names(names, None, console))
 
 
-def _no_id(id_: str | None, path: str) -> None:
-    from latentfit.core.errors import DataError
+def _is_plink(files: tuple[str, ...], id_: str | None) -> bool:
+    """Whether the input is a PLINK set; else it is tables of people, which hold no variant calls."""
+    from latentfit.core.errors import DataError, FileFormatError
 
+    if not files[0].lower().endswith(PLINK):
+        for path in files:
+            if path.lower().removesuffix(".gz").endswith((".vcf", ".bcf")):
+                raise FileFormatError(
+                    f"{path} holds variant calls; write them as a PLINK set: plink2 --vcf {path} --make-bed"
+                )
+        return False
+    if len(files) > 1:
+        raise DataError(f"{len(files)} files were named, {files[0]} first; give one PLINK set, or tables of people")
     if id_ is not None:
-        raise DataError(f"--id {id_} names a column of a table, and {path} has people in its .fam; leave --id out")
-
-
-def _no_variant_calls(files: tuple[str, ...]) -> None:
-    from latentfit.core.errors import FileFormatError
-
-    for path in files:
-        if path.lower().removesuffix(".gz").endswith((".vcf", ".bcf")):
-            raise FileFormatError(
-                f"{path} holds variant calls; write them as a PLINK set: plink2 --vcf {path} --make-bed"
-            )
+        raise DataError(f"--id {id_} names a column of a table, and {files[0]} has people in its .fam; leave --id out")
+    return True
 
 
 def read_genotype_file(
-    path: str,
-    id_: str | None,
-    threads: int | None = None,
-    reading: Reading = AS_IT_IS,
-    console: Terminal | None = None,
-    *,
-    autosomes: bool = True,
-) -> Genotypes:
+    path: str, id_: str | None, threads: int | None = None, reading: Reading = AS_IT_IS,
+    console: Terminal | None = None, *, autosomes: bool = True,
+) -> Genotypes:  # fmt: skip
     """Genotypes of a PLINK set or of a table of people."""
     from latentfit.admixture.data.genotypes import read_bed, read_genotypes
     from latentfit.core.frames import find_column
     from latentfit.io.read import read_columns
 
-    if path.lower().endswith(PLINK):
-        _no_id(id_, path)
+    if _is_plink((path,), id_):
         return read_bed(Path(path).with_suffix(".bed"), threads=threads or 1, autosomes=autosomes)
-    _no_variant_calls((path,))
     table = read_columns(path, **reading.rules(id_))
-    name = find_column(table.column_names, "people", ID_NAMES, id_)
-    name = reading.row_names(table.column_names, None, console) if name is None else name
+    names = table.column_names
+    name = find_column(names, "people", ID_NAMES, id_) or reading.row_names(names, None, console)
     if name is None:
         return read_genotypes(table)
     return read_genotypes(table.drop_columns([name]), samples=table[name])

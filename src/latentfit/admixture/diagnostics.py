@@ -26,31 +26,39 @@ from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import MISSING, Calls
 from latentfit.core.verdict import Examination, Examiner
 
-LEAST_PEOPLE = 10.0
-"""People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22 points."""
-EIGENGAP = 1.5
-"""The last direction used must exceed the next by this many spans of the five after it: in 100 panels without
-structure noise reached 0.92."""
-AFTER = 5
-"""Directions whose span measures noise."""
-ANCHOR, ON_FACE = 0.9, 0.02
-"""Proportion above which a person is an anchor of a population, and below which on its face."""
-LEAST_ANCHORS, LEAST_FRACTION = 5, 0.1
-"""Anchors, and the fraction of people who are anchors or on the face, that determine a population: where everybody is
-mixed the fitted simplex shrinks to the people, and one in twenty seems to be an anchor."""
-WIDE = 0.1
-"""Median standard error of a person's proportions from which they are called wide."""
-APART = 0.05
-"""Mean difference of proportions between two initialisations that is reported."""
-DEPENDENT = 1e-3
-"""Smallest singular value of the populations' frequencies, relative to the largest, below which one mixes others."""
 
-DEFLATED = 0.5
-"""Relatives are reported where they leave a population less than this fraction of its people's worth of genomes;
-families of three (parents and a child) leave .6."""
-LINKED_FRACTION = 0.12
-"""Fraction of neighbouring SNPs that may be linked: of all common SNPs of coalescents 17 to 21 % are, of one in 8,000
-bases 7 to 9 %, of the thinned HapMap panel 0.1 %."""
+@dataclass(frozen=True)
+class AncestryLimits:
+    """Limits of the checks."""
+
+    # People's worth of genomes a population should have: with fewer, a frequency of one half is known to ± 22
+    # points.
+    least_people: float = 10.0
+    # The last direction used must exceed the next by this many spans of the five after it: in 100 panels
+    # without structure noise reached 0.92.
+    eigengap: float = 1.5
+    after: int = 5  # Directions whose span measures noise.
+    # Proportion above which a person is an anchor of a population, and below which on its face.
+    anchor: float = 0.9
+    on_face: float = 0.02
+    # Anchors, and the fraction of people who are anchors or on the face, that determine a population: where
+    # everybody is mixed the fitted simplex shrinks to the people, and one in twenty seems to be an anchor.
+    least_anchors: int = 5
+    least_fraction: float = 0.1
+    wide: float = 0.1  # Median standard error of a person's proportions from which they are called wide.
+    apart: float = 0.05  # Mean difference of proportions between two initialisations that is reported.
+    # Smallest singular value of the populations' frequencies, relative to the largest, below which one mixes
+    # others.
+    dependent: float = 1e-3
+    # Relatives are reported where they leave a population less than this fraction of its people's worth of
+    # genomes; families of three (parents and a child) leave .6.
+    deflated: float = 0.5
+    # Fraction of neighbouring SNPs that may be linked: of all common SNPs of coalescents 17 to 21 % are, of one
+    # in 8,000 bases 7 to 9 %, of the thinned HapMap panel 0.1 %.
+    linked_fraction: float = 0.12
+
+
+LIMITS = AncestryLimits()
 
 
 def examine_ancestry(
@@ -84,14 +92,14 @@ def examine_ancestry(
     }
     if K > 1:
         _examine_populations(examiner, proportions, frequencies, spectrum)
-    if people.min() < LEAST_PEOPLE:
+    if people.min() < LIMITS.least_people:
         k = int(people.argmin())
         examiner.doubt(
             "caution",
-            f"Population {k} rests on {people[k]:.1f} people's worth of genomes, fewer than {LEAST_PEOPLE:.0f}; bring "
-            "more people, or ask for fewer populations.",
+            f"Population {k} rests on {people[k]:.1f} people's worth of genomes, fewer than {LIMITS.least_people:.0f}; "
+            "bring more people, or ask for fewer populations.",
         )
-    if K > 1 and np.median(widest) > WIDE:
+    if K > 1 and np.median(widest) > LIMITS.wide:
         examiner.doubt(
             "caution",
             f"Half of the people's proportions are known to no better than ± {np.median(widest):.2f}; bring more SNPs, "
@@ -99,12 +107,12 @@ def examine_ancestry(
         )
     _examine_relatives(examiner, proportions, kinship, names)
     examiner.quantities |= {"linked_neighbours": linked}
-    if linked > LINKED_FRACTION:
+    if linked > LIMITS.linked_fraction:
         examiner.doubt(
             "caution",
-            f"{linked:.0%} of neighbouring SNPs say the same (squared correlation above {LINKED:g} beyond ancestry): "
-            "there is less evidence than it seems, and a stretch of linked SNPs can pass for a population; thin the "
-            "SNPs first, for example by plink2 --indep-pairwise 50 10 0.1.",
+            f"{linked:.0%} of neighbouring SNPs say the same (squared correlation above {RELATIVES.linked:g} beyond "
+            "ancestry): there is less evidence than it seems, and a stretch of linked SNPs can pass for a population; "
+            "thin the SNPs first, for example by plink2 --indep-pairwise 50 10 0.1.",
         )
     examiner.check_converged(converged, "EM", "figures")
     if refit is not None and K > 1:
@@ -115,7 +123,7 @@ def examine_ancestry(
 def _examine_populations(examiner: Examiner, proportions: Floats, frequencies: Floats, spectrum: Floats) -> None:
     K = proportions.shape[1]
     values = np.linalg.svd(frequencies - frequencies.mean(axis=0), compute_uv=False)
-    if values[-1] < DEPENDENT * values[0]:
+    if values[-1] < LIMITS.dependent * values[0]:
         examiner.doubt(
             "not identifiable",
             f"The frequencies of the {K} populations are mixtures of one another's, so proportions have no one answer; "
@@ -123,20 +131,22 @@ def _examine_populations(examiner: Examiner, proportions: Floats, frequencies: F
         )
     gap, seen = eigengap(spectrum, K), populations_seen(spectrum)
     examiner.quantities |= {"gap": gap, "populations_seen": seen}
-    if not gap > EIGENGAP and seen > K:
+    if not gap > LIMITS.eigengap and seen > K:
         examiner.doubt(
             "caution",
             f"There is structure beyond {K} populations: the singular values show {seen}, and none of them stands out "
             f"as the last of {K}; ask for {seen}, or read these {K} as a coarse grouping.",
         )
-    elif not gap > EIGENGAP:
+    elif not gap > LIMITS.eigengap:
         examiner.doubt(
             "caution",
             f"The calls do not show {K} populations above their noise (eigengap {gap:.2f}, noise reaches "
-            f"{EIGENGAP:g}); ask for fewer populations, or bring more SNPs and people.",
+            f"{LIMITS.eigengap:g}); ask for fewer populations, or bring more SNPs and people.",
         )
-    anchors, face = (proportions > ANCHOR).sum(axis=0), (proportions < ON_FACE).mean(axis=0)
-    loose = np.flatnonzero((anchors < max(LEAST_ANCHORS, LEAST_FRACTION * len(proportions))) & (face < LEAST_FRACTION))
+    anchors, face = (proportions > LIMITS.anchor).sum(axis=0), (proportions < LIMITS.on_face).mean(axis=0)
+    loose = np.flatnonzero(
+        (anchors < max(LIMITS.least_anchors, LIMITS.least_fraction * len(proportions))) & (face < LIMITS.least_fraction)
+    )
     if len(loose):
         k = int(loose[0])
         examiner.doubt(
@@ -158,7 +168,7 @@ def _examine_relatives(examiner: Examiner, proportions: Floats, kinship: Kinship
     }
     left = unrelated / np.maximum(people, 1e-300)
     k = int(left.argmin())
-    if left[k] < DEFLATED:
+    if left[k] < LIMITS.deflated:
         fraction = [float(proportions[family, k].sum()) for family in families]
         largest = families[int(np.argmax(fraction))]
         what = "copies of one person" if kinship.n_duplicates * 2 > len(kinship.pairs) else "close relatives"
@@ -183,7 +193,7 @@ def _examine_other_start(
 ) -> None:
     moved = mean_distance(proportions, other)
     examiner.quantities |= {"other_start_moved": moved, "other_start_gain": other_value - value}
-    if moved > APART and other_value > value - 1e-5 * abs(value):
+    if moved > LIMITS.apart and other_value > value - 1e-5 * abs(value):
         examiner.doubt(
             "caution",
             f"Another initialisation fits as well (objective {other_value:,.1f} beside {value:,.1f}) and moves "
@@ -195,17 +205,19 @@ def _examine_other_start(
 
 
 def eigengap(spectrum: Floats, n_populations: int) -> float:
-    """How far the last wanted singular value exceeds the next, in spans of the `AFTER` that follow."""
+    """How far the last wanted singular value exceeds the next, in spans of the `LIMITS.after` that follow."""
     last, rest = n_populations - 2, spectrum[n_populations - 1 :]
     if len(rest) < 3:
         return 0.0
-    span = float(rest[0] - rest[min(AFTER, len(rest) - 1)])
+    span = float(rest[0] - rest[min(LIMITS.after, len(rest) - 1)])
     return float(spectrum[last] - rest[0]) / max(span, 1e-12 * float(spectrum[0]), 1e-300)
 
 
 def populations_seen(spectrum: Floats) -> int:
     """The largest number of populations whose last singular value exceeds the noise after it; 1 if none does."""
-    return max((K for K in range(2, len(spectrum) - AFTER + 1) if eigengap(spectrum, K) > EIGENGAP), default=1)
+    return max(
+        (K for K in range(2, len(spectrum) - LIMITS.after + 1) if eigengap(spectrum, K) > LIMITS.eigengap), default=1
+    )
 
 
 def standard_errors(proportions: Floats, information: Floats) -> Floats:
@@ -248,33 +260,43 @@ def distances(frequencies: Floats) -> Floats:
 # off #
 # Symbols   kinship   (person, person)  1/2 − Σ(gᵢ − gⱼ)² / 2(Hᵢ + Hⱼ), H a person's heterozygous calls
 
-KINSHIP_SNPS, KINSHIP_PEOPLE = 5_000, 1_500
-"""SNPs and people among whom kinship is looked for: about a second of work. Of more people those are looked at who
-have most of each population: a family with a population of its own is among them."""
-CLOSE = 2**-2.5
-"""Kinship from which two people are close relatives: halfway between first and second degree (Manichaikul et al.)."""
-COPY = 2**-1.5
-"""Kinship from which two samples are one person, or identical twins."""
-SAME = 0.45
-"""Kinship from which nothing is taken off for heterozygosity: one person twice, with a few wrong calls, stays above."""
-SECOND_DEGREE = 2**-3.5
-"""Mean kinship from which a population's people are a family: halfway between second and third degree. A mean over many
-pairs shows half-sibs, and full sibs at few SNPs, whose single pairs are unsure."""
-SURE_OF_MEAN = 2.0
-"""Standard errors of one pair that a mean kinship must reach: pairs share people, so the mean is not much surer."""
-FEWEST_MEMBERS = 5
-"""People with most of their genome from a population whose mean kinship is looked at."""
-CERTAIN = 6.0
-"""Standard errors of an unrelated pair that a kinship must reach: none of a million pairs does by chance."""
-IDENTICAL_CALLS = 500
-"""Calls without a difference that make two samples one, where heterozygous calls are too few to say (inbred lines)."""
-NEIGHBOURS, LINKAGE_PEOPLE = 2_000, 2_000
-"""Pairs of neighbouring SNPs, and people, that linkage is looked for in."""
-LINKED = 0.8
-"""Squared correlation of residuals from which two SNPs say the same."""
-RAREST = 5
-"""Copies of the rarer allele that a SNP needs to be compared: two singletons agree by chance."""
-_SNPS_AT_ONCE = 512
+
+@dataclass(frozen=True)
+class RelativesSettings:
+    """The search for relatives and for linked SNPs."""
+
+    # SNPs and people among whom kinship is looked for: about a second of work. Of more people those are looked
+    # at who have most of each population: a family with a population of its own is among them.
+    kinship_snps: int = 5_000
+    kinship_people: int = 1_500
+    # Kinship from which two people are close relatives: halfway between first and second degree (Manichaikul et
+    # al.).
+    close: float = 2**-2.5
+    copy: float = 2**-1.5  # Kinship from which two samples are one person, or identical twins.
+    # Kinship from which nothing is taken off for heterozygosity: one person twice, with a few wrong calls,
+    # stays above.
+    same: float = 0.45
+    # Mean kinship from which a population's people are a family: halfway between second and third degree. A
+    # mean over many pairs shows half-sibs, and full sibs at few SNPs, whose single pairs are unsure.
+    second_degree: float = 2**-3.5
+    # Standard errors of one pair that a mean kinship must reach: pairs share people, so the mean is not much
+    # surer.
+    sure_of_mean: float = 2.0
+    fewest_members: int = 5  # People with most of their genome from a population whose mean kinship is looked at.
+    # Standard errors of an unrelated pair that a kinship must reach: none of a million pairs does by chance.
+    certain: float = 6.0
+    # Calls without a difference that make two samples one, where heterozygous calls are too few to say (inbred
+    # lines).
+    identical_calls: int = 500
+    # Pairs of neighbouring SNPs, and people, that linkage is looked for in.
+    neighbours: int = 2_000
+    linkage_people: int = 2_000
+    linked: float = 0.8  # Squared correlation of residuals from which two SNPs say the same.
+    rarest: int = 5  # Copies of the rarer allele that a SNP needs to be compared: two singletons agree by chance.
+    snps_at_once: int = 512
+
+
+RELATIVES = RelativesSettings()
 
 
 @dataclass(frozen=True)
@@ -294,12 +316,12 @@ class Kinship:
     @property
     def n_duplicates(self) -> int:
         """Pairs of samples that are one person."""
-        return int((self.values > COPY).sum())
+        return int((self.values > RELATIVES.copy).sum())
 
     @property
     def is_family(self) -> NDArray[np.bool_]:
         """Populations (population,) whose people are relatives of one another on average."""
-        return np.asarray(self.within > np.maximum(SECOND_DEGREE, SURE_OF_MEAN * self.error))
+        return np.asarray(self.within > np.maximum(RELATIVES.second_degree, RELATIVES.sure_of_mean * self.error))
 
     def families(self) -> list[NDArray[np.intp]]:
         """People who are relatives, or relatives of relatives; the largest family first."""
@@ -325,12 +347,12 @@ class Kinship:
 def close_relatives(genotypes: AnyGenotypes, proportions: Floats) -> Kinship:
     """Pairs of close relatives in a panel whose SNPs are in an order of no meaning: the first ones are a sample."""
     people = _people_to_compare(proportions)
-    n, n_snps = len(people), min(KINSHIP_SNPS, genotypes.n_snps)
+    n, n_snps = len(people), min(RELATIVES.kinship_snps, genotypes.n_snps)
     # sums of whole numbers below 2^24: exact in single precision, whatever their order
     apart, hets, both = (np.zeros((n, n), np.float32) for _ in range(3))
     own, expected = np.zeros(n), np.zeros(n)
     pooled = 2 * genotypes.means[:n_snps] * (1 - genotypes.means[:n_snps])
-    size = snps_at_once(genotypes.n_samples, 1, _SNPS_AT_ONCE)
+    size = snps_at_once(genotypes.n_samples, 1, RELATIVES.snps_at_once)
     for begin in range(0, n_snps, size):
         end = min(begin + size, n_snps)
         codes = genotypes.calls_of(begin, end)[:, people]
@@ -349,11 +371,11 @@ def close_relatives(genotypes: AnyGenotypes, proportions: Floats) -> Kinship:
     surplus = own - expected - 2 * np.sqrt(expected)  # what chance does not explain
     taken_off = np.maximum(surplus[:, None] + surplus, 0) / np.maximum(own[:, None] + own, 1)
     kinship = 0.5 - apart / np.maximum(2 * hets, 1)
-    kinship = np.where(kinship > SAME, kinship, kinship - taken_off)
+    kinship = np.where(kinship > RELATIVES.same, kinship, kinship - taken_off)
     weight = float((pooled**2).sum()) / max(float(pooled.sum()), 1e-300)
     error = np.sqrt(3 * weight / np.maximum(2 * hets, 1e-9))  # of an unrelated pair: Var(Σ) = 3 Σ(2pq)²
-    related = kinship > np.maximum(CLOSE, CERTAIN * error)
-    identical = (apart == 0) & (both >= IDENTICAL_CALLS)
+    related = kinship > np.maximum(RELATIVES.close, RELATIVES.certain * error)
+    identical = (apart == 0) & (both >= RELATIVES.identical_calls)
     kinship[identical] = 0.5
     pairs = np.argwhere(np.triu(related | identical, 1))
     within, unsure = _within(kinship, error, proportions[people])
@@ -365,7 +387,7 @@ def _within(kinship: Floats, error: Floats, proportions: Floats) -> tuple[Floats
     within, unsure = np.zeros((2, proportions.shape[1]))
     for k, most in enumerate((proportions > 0.5).T):
         members = np.flatnonzero(most)
-        if len(members) >= FEWEST_MEMBERS:
+        if len(members) >= RELATIVES.fewest_members:
             pairs = np.ix_(members, members)
             upper = np.triu_indices(len(members), 1)
             within[k], unsure[k] = kinship[pairs][upper].mean(), error[pairs][upper].mean()
@@ -375,9 +397,9 @@ def _within(kinship: Floats, error: Floats, proportions: Floats) -> tuple[Floats
 def _people_to_compare(proportions: Floats) -> NDArray[np.intp]:
     """Everyone, or as many as can be compared: those with most of each population."""
     n, K = proportions.shape
-    if n <= KINSHIP_PEOPLE:
+    if n <= RELATIVES.kinship_people:
         return np.arange(n)
-    return np.unique(np.argsort(-proportions, axis=0, kind="stable")[: KINSHIP_PEOPLE // K])
+    return np.unique(np.argsort(-proportions, axis=0, kind="stable")[: RELATIVES.kinship_people // K])
 
 
 def linked_neighbours(
@@ -385,22 +407,24 @@ def linked_neighbours(
 ) -> float:
     """Fraction of neighbouring SNPs in the file (`places`) that are correlated beyond what ancestry explains."""
     in_file = np.argsort(places)
-    count = min(NEIGHBOURS, len(places) - 1)
+    count = min(RELATIVES.neighbours, len(places) - 1)
     if count < 1:
         return 0.0
     first = np.unique(np.linspace(0, len(places) - 2, count).astype(np.intp))
-    people = np.unique(np.linspace(0, len(proportions) - 1, min(LINKAGE_PEOPLE, len(proportions))).astype(np.intp))
+    people = np.unique(
+        np.linspace(0, len(proportions) - 1, min(RELATIVES.linkage_people, len(proportions))).astype(np.intp)
+    )
     rows = in_file[np.stack([first, first + 1], axis=1)]
     used, at = np.unique(rows, return_inverse=True)
     part = genotypes.take(used, people)
     calls = part.calls_of(0, part.n_snps)
     shared = [
         _squared_correlation(calls, at[some], proportions[people], frequencies[used])
-        for some in np.array_split(np.arange(len(at)), -(-len(at) // _SNPS_AT_ONCE))
+        for some in np.array_split(np.arange(len(at)), -(-len(at) // RELATIVES.snps_at_once))
     ]
     compared = np.concatenate(shared)
     compared = compared[~np.isnan(compared)]
-    return float((compared > LINKED).mean()) if len(compared) else 0.0
+    return float((compared > RELATIVES.linked).mean()) if len(compared) else 0.0
 
 
 def _squared_correlation(calls: Calls, pairs: NDArray[np.intp], proportions: Floats, frequencies: Floats) -> Floats:
@@ -411,6 +435,6 @@ def _squared_correlation(calls: Calls, pairs: NDArray[np.intp], proportions: Flo
         np.where(there, codes[:, side] - 2 * (frequencies[pairs[:, side]] @ proportions.T), 0.0) for side in (0, 1)
     )
     counted = (np.where(there[:, None], codes, 0).sum(axis=2), there.sum(axis=1)[:, None])
-    rare = (np.minimum(counted[0], 2 * counted[1] - counted[0]) < RAREST).any(axis=1)
+    rare = (np.minimum(counted[0], 2 * counted[1] - counted[0]) < RELATIVES.rarest).any(axis=1)
     cross = (left * right).sum(axis=1) ** 2 / np.maximum((left**2).sum(axis=1) * (right**2).sum(axis=1), 1e-300)
     return np.where(rare, np.nan, cross)

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from latentfit.admixture.data.passes import SnpPasses, over_calls
-from latentfit.admixture.init.als import (
+from latentfit.admixture.init import (
     Subspace,
     alternate,
     drawn_people,
@@ -33,23 +34,39 @@ from latentfit.admixture.init.als import (
     proportions_under,
     squares_of,
 )
-from latentfit.core.em import SolverState, Step, em, squarem
+from latentfit.core.em import EMResult, SolverState, Step, em, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.kernels.admixture import Calls
 from latentfit.core.multistart import Candidate, successive_halving
 from latentfit.core.simplex import simplex_least_squares
 
-FREQUENCY_FLOOR = 1e-7
-"""Frequencies stay this far from 0 and 1: a surprise costs 16 nats, and a panel below 10⁶ people cannot tell."""
-STILL = 1e-7
-"""A person's Newton step below this is the last: the next one would be of the order of its square."""
-SHORT = 0.25
-"""Newton steps no longer than this (squared, in their own metric) cannot fall: sums of logarithms are self-concordant
-(Nesterov & Nemirovskii 1994), so they need no check."""
-ROUNDING = 1e-11
-"""Relative fall of a person's log-likelihood that rounding can cause."""
-MOST_STEPS = 60
-"""Newton steps of a person; ten are rarely needed."""
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Newton steps and their bounds, and the initialisations that are compared."""
+
+    # Frequencies stay this far from 0 and 1: a surprise costs 16 nats, and a panel below 10⁶ people cannot
+    # tell.
+    frequency_floor: float = 1e-7
+    # A person's Newton step below this is the last: the next one would be of the order of its square.
+    still: float = 1e-7
+    # Newton steps no longer than this (squared, in their own metric) cannot fall: sums of logarithms are self-
+    # concordant (Nesterov & Nemirovskii 1994), so they need no check.
+    short: float = 0.25
+    rounding: float = 1e-11  # Relative fall of a person's log-likelihood that rounding can cause.
+    most_steps: int = 60  # Newton steps of a person; ten are rarely needed.
+    # People from which on likelihood refines: with 50 its proportions were worse than those of least squares,
+    # whose error it tripled (simulated mosaics); with 200 and more they were better.
+    least_people: int = 100
+    drawn_inits: int = 2
+    # Iterations of successive halving: after six the better two of three go on, after twelve the best.
+    rounds: tuple[int, int] = (6, 6)
+    # The alternation before likelihood: more rounds end at the same maximum.
+    init_rounds: int = 60
+    init_tol: float = 1e-8
+
+
+FIT = FitSettings()
 
 
 @dataclass(frozen=True)
@@ -80,7 +97,7 @@ class AncestrySteps:
     def e_step(self, params: Ancestry) -> AncestryStatistics:
         if self._last is not None and self._last.params is params:  # `m_step` looked already
             return self._last
-        value, following = self.passes.step(params.proportions, params.frequencies, FREQUENCY_FLOOR)
+        value, following = self.passes.step(params.proportions, params.frequencies, FIT.frequency_floor)
         self._last = AncestryStatistics(params, value, following)
         return self._last
 
@@ -97,9 +114,9 @@ class AncestrySteps:
         moved = Ancestry(to, frequencies)
         step = to - proportions
         longest = float(np.einsum("ik,ikl,il->i", step, hessian, step).max())
-        if longest <= SHORT or self.e_step(moved).log_likelihood >= float(value.sum()):
+        if longest <= FIT.short or self.e_step(moved).log_likelihood >= float(value.sum()):
             return moved
-        for _ in range(MOST_STEPS):  # halve the steps of people whose likelihood fell
+        for _ in range(FIT.most_steps):  # successive_halving the steps of people whose likelihood fell
             fell = self.passes.curvature(to, frequencies)[0] < value
             if not fell.any():
                 break
@@ -114,7 +131,7 @@ class AncestrySteps:
         proportions = np.maximum(proportions, 0.0)
         return Ancestry(
             proportions / proportions.sum(axis=1, keepdims=True),
-            np.clip(frequencies, FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR),
+            np.clip(frequencies, FIT.frequency_floor, 1 - FIT.frequency_floor),
         )
 
 
@@ -122,7 +139,7 @@ def inside(proportions: Floats, frequencies: Floats) -> Ancestry:
     """Initial parameters inside the domain of the likelihood: frequencies off their bounds."""
     return Ancestry(
         np.ascontiguousarray(proportions),
-        np.ascontiguousarray(np.clip(frequencies, FREQUENCY_FLOOR, 1 - FREQUENCY_FLOOR)),
+        np.ascontiguousarray(np.clip(frequencies, FIT.frequency_floor, 1 - FIT.frequency_floor)),
     )
 
 
@@ -144,9 +161,9 @@ def fit_proportions(
     best, goal = np.full(n_persons, -np.inf), x
     settled = np.zeros(n_persons, bool)
     done = np.zeros(n_persons, bool)
-    for _ in range(MOST_STEPS):
+    for _ in range(FIT.most_steps):
         value, gradient, hessian = passes.curvature(goal, frequencies)
-        fell = ~done & (value < best - ROUNDING * np.abs(best))
+        fell = ~done & (value < best - FIT.rounding * np.abs(best))
         rose = ~done & ~fell
         x = np.where(rose[:, None], goal, x)
         best = np.where(rose, value, best)
@@ -155,7 +172,7 @@ def fit_proportions(
             break
         to = _newton_target(goal, gradient, hessian)
         goal = np.where(fell[:, None], 0.5 * (x + goal), np.where(done[:, None], x, to))
-        settled |= ~done & (np.abs(goal - x).max(axis=1) < STILL)
+        settled |= ~done & (np.abs(goal - x).max(axis=1) < FIT.still)
     return x, best
 
 
@@ -165,11 +182,11 @@ def frequencies_given(calls: Calls | SnpPasses, proportions: Floats, initial: Fl
     if not passes.n_snps:
         return initial
     found = inside(proportions, initial).frequencies
-    for _ in range(MOST_STEPS):
-        _, following = passes.step(proportions, found, FREQUENCY_FLOOR)
+    for _ in range(FIT.most_steps):
+        _, following = passes.step(proportions, found, FIT.frequency_floor)
         moved = float(np.abs(following - found).max())
         found = following
-        if moved < STILL:
+        if moved < FIT.still:
             break
     return found
 
@@ -189,14 +206,9 @@ def _newton_target(proportions: Floats, gradient: Floats, hessian: Floats) -> Fl
 # apart, and from two draws of people. The likelihood has several local maxima on real panels, and one initialisation in
 # eight ended in a lower one.
 
-LEAST_PEOPLE = 100
-"""People from which on likelihood refines: with 50 its proportions were worse than those of least squares, whose error
-it tripled (simulated mosaics); with 200 and more they were better."""
-DRAWN_INITS = 2
-ROUNDS = (6, 6)
-"""Iterations of successive halving: after six the better two of three go on, after twelve the best."""
-INIT_ROUNDS, INIT_TOL = 60, 1e-8
-"""The alternation before likelihood: more rounds end at the same maximum."""
+
+LeastSquaresFit = EMResult[Ancestry, None]
+"""A fit by least squares; its objective is minus the squared error."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +247,7 @@ def fit_ancestry(
     max_iter: int,
     tol: float,
     rng: np.random.Generator,
-    n_starts: int = DRAWN_INITS,
+    n_starts: int = FIT.drawn_inits,
     far: bool = True,
     init: tuple[str, Callable[[Subspace], Ancestry]] | None = None,
     callback: Callable[[Step], None] | None = None,
@@ -248,76 +260,60 @@ def fit_ancestry(
     every iteration; `resume_from` is such a state to continue from.
     """
     calls = over_calls(calls)
-    if resume_from is not None:
-        with_name = (
-            None
-            if on_iteration is None
-            else lambda at: on_iteration(AncestrySolverState(resume_from.init_name, resume_from.spectrum, at))
-        )
-        steps = AncestrySteps(calls)
-        found = em(
-            steps, resume_from.resume_from.params, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
-            resume_from=resume_from.resume_from, on_iteration=with_name,
-        )  # fmt: skip
-        outcome = (found.path, found.n_iter, found.converged, resume_from.init_name)
-        return _settled(calls, found.params, resume_from.spectrum, False, *outcome)
-    space = leading_subspace(calls, means, n_populations)
-    if not likelihood and init is None:
-        init_name = "people who stand furthest apart" if far else "people who were drawn"
-        people = far_people(space) if far else drawn_people(space, rng)
-        return _by_squares(calls, means, space, people, max_iter, tol, init_name)
-    if init is not None:
-        begin = init[1](space)
-        initialisations = {init[0]: inside(begin.proportions, begin.frequencies)}
-    else:
-        initialisations = _initialisations(space, means, n_starts if n_populations > 1 or not far else 0, far, rng)
-    if not likelihood:
-        begin = next(iter(initialisations.values()))
-        path = [-squares_of(space, begin.proportions, begin.frequencies)]
-        return _settled(calls, begin, space.spectrum, True, path, 0, True, next(iter(initialisations)))
     steps = AncestrySteps(calls)
-    candidates = [Candidate(name, steps, initial) for name, initial in initialisations.items()]
-    on_winner = (
-        None if on_iteration is None else lambda name, at: on_iteration(AncestrySolverState(name, space.spectrum, at))
-    )
+    options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "accelerate": True, "callback": callback}
+    if resume_from is not None:
+        name, spectrum = resume_from.init_name, resume_from.spectrum
+        found = em(
+            steps, resume_from.resume_from.params, resume_from=resume_from.resume_from,
+            on_iteration=on_iteration and (lambda at: on_iteration(AncestrySolverState(name, spectrum, at))), **options,
+        )  # fmt: skip
+        return _settled(calls, found, spectrum, name)
+    space = leading_subspace(calls, means, n_populations)
+    if init is not None:
+        initialisations = {init[0]: _evaluated(space, init[1](space))}
+    elif likelihood:
+        drawn = n_starts if n_populations > 1 or not far else 0
+        people = {"least squares from far people": far_people(space)} if far else {}
+        people |= {f"least squares from drawn people {n + 1}": drawn_people(space, rng) for n in range(drawn)}
+        initialisations = {
+            name: _alternated(space, means, some, FIT.init_rounds, FIT.init_tol) for name, some in people.items()
+        }
+    else:
+        name = "people who stand furthest apart" if far else "people who were drawn"
+        some = far_people(space) if far else drawn_people(space, rng)
+        initialisations = {name: _alternated(space, means, some, max_iter, tol)}
+    if not likelihood:
+        ((name, found),) = initialisations.items()
+        return _settled(calls, found, space.spectrum, name, squares=True)
     selected = successive_halving(
-        candidates, rounds=ROUNDS, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
-        on_iteration=on_winner,
+        [Candidate(name, steps, initial.params) for name, initial in initialisations.items()], rounds=FIT.rounds,
+        on_iteration=on_iteration and (lambda name, at: on_iteration(AncestrySolverState(name, space.spectrum, at))),
+        **options,
     )  # fmt: skip
-    found = selected.refined
-    return _settled(
-        calls, found.params, space.spectrum, False, found.path, found.n_iter, found.converged, selected.name
-    )
+    return _settled(calls, selected.refined, space.spectrum, selected.name)
 
 
-def _initialisations(
-    space: Subspace, means: Floats, drawn: int, far: bool, rng: np.random.Generator
-) -> dict[str, Ancestry]:
-    named = {"least squares from far people": far_people(space)} if far else {}
-    named |= {f"least squares from drawn people {n + 1}": drawn_people(space, rng) for n in range(drawn)}
-    return {name: _alternated(space, means, people) for name, people in named.items()}
+def _evaluated(space: Subspace, begin: Ancestry) -> LeastSquaresFit:
+    """An initialisation that is not refined, with its squared error."""
+    params = inside(begin.proportions, begin.frequencies)
+    path = [-squares_of(space, params.proportions, params.frequencies)]
+    return EMResult(params, None, path[0], np.nan, 0, True, path)
 
 
-def _alternated(space: Subspace, means: Floats, people: list[int]) -> Ancestry:
-    fit = alternate(space, means, proportions_under(space, people), max_iter=INIT_ROUNDS, tol=INIT_TOL)
-    return inside(fit.proportions, fit.frequencies)
-
-
-def _by_squares(
-    calls: SnpPasses, means: Floats, space: Subspace, people: list[int], max_iter: int, tol: float, init_name: str
-) -> AncestryFit:
+def _alternated(space: Subspace, means: Floats, people: list[int], max_iter: int, tol: float) -> LeastSquaresFit:
+    """The alternation from these people as the pure ones."""
     fit = alternate(space, means, proportions_under(space, people), max_iter=max_iter, tol=tol)
     path = [-value for value in fit.squares]
     params = inside(fit.proportions, fit.frequencies)
-    return _settled(calls, params, space.spectrum, True, path, len(path) - 1, fit.converged, init_name)
+    return EMResult(params, None, path[-1], np.nan, len(path) - 1, fit.converged, path)
 
 
 def _settled(
-    calls: SnpPasses, params: Ancestry, spectrum: Floats, squares: bool, path: list[float], n_iter: int,
-    converged: bool, init_name: str,
-) -> AncestryFit:  # fmt: skip
+    calls: SnpPasses, fit: EMResult[Ancestry, Any], spectrum: Floats, init_name: str, *, squares: bool = False
+) -> AncestryFit:
     """Everyone's optimal proportions given the frequencies, as a new person's will be; largest first."""
-    frequencies, proportions = params.frequencies, params.proportions
+    frequencies, proportions, path = fit.params.frequencies, fit.params.proportions, fit.path
     for _ in range(2):  # sums run over populations in order: found in their final order, bits are those of `transform`
         rank = np.argsort(-proportions.mean(axis=0), kind="stable")
         frequencies = np.ascontiguousarray(frequencies[:, rank])
@@ -327,4 +323,4 @@ def _settled(
     if not squares:
         path = [*path, max(float(values.sum()), path[-1])]
     found = Ancestry(proportions, frequencies)
-    return AncestryFit(found, values, spectrum, path[-1], path, n_iter, converged, init_name)
+    return AncestryFit(found, values, spectrum, path[-1], path, fit.n_iter, fit.converged, init_name)

@@ -19,15 +19,15 @@ from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
 from latentfit.admixture.data.passes import SnpPasses, over_calls, snp_passes_for
 from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
 from latentfit.admixture.diagnostics import (
-    CLOSE,
-    LINKED_FRACTION,
+    LIMITS,
+    RELATIVES,
     close_relatives,
     examine_ancestry,
     linked_neighbours,
     standard_errors,
 )
 from latentfit.admixture.em import (
-    LEAST_PEOPLE,
+    FIT,
     Ancestry,
     AncestryFit,
     AncestrySolverState,
@@ -35,8 +35,7 @@ from latentfit.admixture.em import (
     fit_proportions,
     frequencies_given,
 )
-from latentfit.admixture.init.als import Subspace, unfilled_spectrum
-from latentfit.admixture.init.tensor import factor_admixture_tensor
+from latentfit.admixture.init import Subspace, factor_admixture_tensor, unfilled_spectrum
 from latentfit.admixture.select import NumberPath, choose_populations
 from latentfit.core.checkpoint import CheckpointFile
 from latentfit.core.em import SolverState
@@ -66,6 +65,18 @@ MOST_TRIED = 12
 """Largest number of populations that the search looks at."""
 OTHER_ITERATIONS = 60
 """Iterations of the fit from another initialisation that the verdict compares with."""
+
+
+SCHEMA = Schema(
+    {
+        "seen": Array(("M",), high=1, dtype=np.uint8),
+        "order": Array(("used",), dtype=np.int64),
+        "ancestry": Array(("n", "K"), sums_to_one=True),
+        "frequencies": Array(("seen", "K"), high=1),
+    },
+    values={"likelihood": (bool, 0)},
+)
+"""What the model file holds, besides the fit history."""
 
 
 class Admixture(TransformerMixin, LatentModel):
@@ -209,21 +220,25 @@ class Admixture(TransformerMixin, LatentModel):
         with one_blas_thread():
             with clock.stage("data"):
                 genotypes = self._read(X)
-                kept = None
+                checkpoint_file = None
                 if checkpoint is not None:
-                    kept = AncestryCheckpoint(checkpoint, genotypes_key(genotypes), self._settings(), resume=resume)
+                    checkpoint_file = AncestryCheckpoint(
+                        checkpoint, genotypes_key(genotypes), self._settings(), resume=resume
+                    )
                 panel, order = self._panel(genotypes)
                 snps = snp_passes_for(panel, self.engine, self.n_jobs)
-                self._likelihood = genotypes.n_samples >= LEAST_PEOPLE if self.refine == "auto" else bool(self.refine)
+                self._likelihood = (
+                    genotypes.n_samples >= FIT.least_people if self.refine == "auto" else bool(self.refine)
+                )
             with clock.stage("number"):
-                saved = None if kept is None else kept.saved
+                saved = None if checkpoint_file is None else checkpoint_file.saved
                 self._path, number = self._choose(panel) if saved is None else (saved.path, saved.number)
             with clock.stage("refine"):
-                fit = self._refine(snps, number, kept)
+                fit = self._refine(snps, number, checkpoint_file)
                 self._keep(genotypes, snps, order, fit)
         self._clock, self._notes = clock, self._warn(genotypes, fit, number)
-        if kept is not None:
-            kept.done()
+        if checkpoint_file is not None:
+            checkpoint_file.done()
         self._warn_limit()
         return self
 
@@ -246,20 +261,20 @@ class Admixture(TransformerMixin, LatentModel):
         )
         return path, path.chosen
 
-    def _refine(self, snps: SnpPasses, number: int, kept: AncestryCheckpoint | None) -> AncestryFit:
+    def _refine(self, snps: SnpPasses, number: int, checkpoint_file: AncestryCheckpoint | None) -> AncestryFit:
         rng, means = np.random.default_rng(self._seed()), snps.genotypes.means
 
         def tensor_init(space: Subspace) -> Ancestry:
             proportions, frequencies, _ = factor_admixture_tensor(snps, means, space, rng=rng)
             return Ancestry(proportions, frequencies)
 
-        saved = None if kept is None else kept.saved
+        saved = None if checkpoint_file is None else checkpoint_file.saved
         return fit_ancestry(
             snps, means, number,
             likelihood=self._likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
             init=("tensor eigenpairs", tensor_init) if self.init == "tensor" and number > 1 else None,
             callback=self._progress("likelihood"), resume_from=None if saved is None else saved.place,
-            on_iteration=None if kept is None else kept.writer(number, self._path),
+            on_iteration=None if checkpoint_file is None else checkpoint_file.writer(number, self._path),
         )  # fmt: skip
 
     def _keep(self, genotypes: AnyGenotypes, snps: SnpPasses, order: NDArray[np.intp], fit: AncestryFit) -> None:
@@ -297,7 +312,7 @@ class Admixture(TransformerMixin, LatentModel):
     def _warn(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int) -> list[str]:
         people = genotypes.n_samples
         how = "likelihood" if self._likelihood else "least squares"
-        why = "as given" if self.refine != "auto" else f"{people} people, likelihood from {LEAST_PEOPLE} on"
+        why = "as given" if self.refine != "auto" else f"{people} people, likelihood from {FIT.least_people} on"
         notes = [f"{number} populations by {how} ({why}), initialised from {fit.init_name}"]
         if self._path is not None:
             errors = ", ".join(
@@ -330,23 +345,18 @@ class Admixture(TransformerMixin, LatentModel):
     def cv_(self) -> Any:
         """Cross-validation: error per masked call for every number of populations tried, and the gain of each step."""
         check_is_fitted(self)
-        path = self._path
-        columns = {
-            "n_populations": np.array([] if path is None else path.n_populations, np.int64),
-            "error": np.array([] if path is None else path.error, np.float64),
-            "gain": np.array([] if path is None else path.gain, np.float64),
-            "gain_error": np.array([] if path is None else path.gain_error, np.float64),
-        }
-        return build_frame(columns, self._backend)
+        path = NumberPath([], [], [], [], 0) if self._path is None else self._path
+        kinds = {"n_populations": np.int64, "error": np.float64, "gain": np.float64, "gain_error": np.float64}
+        return build_frame({name: np.array(getattr(path, name), kind) for name, kind in kinds.items()}, self._backend)
 
     def _examine(self, notes: list[str]) -> Examination:
         proportions, panel = self.ancestry_[self._people], self._panel_.genotypes
         kinship = close_relatives(panel, proportions)
         linked = linked_neighbours(panel, self._order, proportions, self._fitted)
         if len(kinship.pairs):
-            unsure = "; linked SNPs make kinship unsure" if linked > LINKED_FRACTION else ""
+            unsure = "; linked SNPs make kinship unsure" if linked > LIMITS.linked_fraction else ""
             notes.append(
-                f"{len(kinship.pairs)} pairs of close relatives (kinship {CLOSE:.3f} or more), "
+                f"{len(kinship.pairs)} pairs of close relatives (kinship {RELATIVES.close:.3f} or more), "
                 f"{kinship.n_duplicates} of them copies of one person, among "
                 f"{len(kinship.people)} people who were compared{unsure}"
             )
@@ -453,19 +463,19 @@ class Admixture(TransformerMixin, LatentModel):
                 DataWarning,
                 stacklevel=3,
             )
-        kept = np.flatnonzero(genotypes.informative(self.min_maf))
-        if not len(kept):
+        used = np.flatnonzero(genotypes.informative(self.min_maf))
+        if not len(used):
             raise DataError(
                 f"none of the {genotypes.n_snps} SNPs has both alleles"
                 + (f" with the rarer at {self.min_maf:g} or more" if self.min_maf else "")
                 + "; give SNPs that vary, or lower min_maf"
             )
-        part = genotypes if len(kept) == genotypes.n_snps else genotypes.take(kept)
+        part = genotypes if len(used) == genotypes.n_snps else genotypes.take(used)
         if (person := part.person_without_calls) is not None:
             raise DataError(f"person {person!r} has no call at any SNP used by the fit; leave the person out")
         snps, people = part.order_by_content()
         self._people = people
-        return part.take(snps, people), kept[snps]
+        return part.take(snps, people), used[snps]
 
     def _read_known(self, X: Any) -> Genotypes:
         """The SNPs of the fit, in its order, its alleles counted; new people are read into memory."""
@@ -514,11 +524,40 @@ class Admixture(TransformerMixin, LatentModel):
 
     # --------------------------------------------------------- model file
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return ancestry_state(self)
+    def _state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Arrays and metadata; frequencies only of SNPs that have any call."""
+        seen = ~np.isnan(self.frequencies_[:, 0])
+        arrays: Arrays = {
+            "ancestry": self.ancestry_,
+            "frequencies": np.ascontiguousarray(self.frequencies_[seen]),
+            "seen": seen.astype(np.uint8),
+            "order": self._order.astype(np.int64),
+        }
+        metadata = {
+            "samples": plain_names(self.samples_.tolist()),
+            "alleles": None if self._alleles is None else self._alleles.T.tolist(),
+            "likelihood": self._likelihood,
+            "cv": None if self._path is None else plain(vars(self._path)),
+        }
+        return with_fit_history(self, arrays, metadata)
 
-    def _restore(self, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-        restore_ancestry(self, arrays, metadata)
+    def _restore(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
+        restore_fit_history(self, arrays, metadata)
+        samples, n_snps = typed(metadata, "samples", list), self.n_features_in_
+        seen = arrays["seen"].astype(bool)
+        sizes = SCHEMA.check(arrays, metadata, n=len(samples), M=n_snps, seen=int(seen.sum()))
+        proportions, order, K = arrays["ancestry"], arrays["order"], sizes["K"]
+        if not len(order) or len(np.unique(order)) < len(order) or order.max() >= n_snps or not seen[order].all():
+            raise ValueError("order names no SNP, one twice, or one that does not exist")
+        self.frequencies_ = np.full((n_snps, K), np.nan)
+        self.frequencies_[seen] = arrays["frequencies"]
+        self.samples_ = name_array(samples, "samples")
+        self.snps_ = getattr(self, "feature_names_in_", np.arange(n_snps))
+        fitted = Ancestry(proportions, np.ascontiguousarray(self.frequencies_[order]))
+        self._publish(fitted, order.astype(np.intp), n_snps)
+        self._alleles = _alleles(metadata.get("alleles"), n_snps)  # files of 0.1.0 did not say
+        self._likelihood = typed(metadata, "likelihood", bool)
+        self._path = None if metadata["cv"] is None else _read_path(typed(metadata, "cv", dict))
 
     frequencies_: Floats
     _path: NumberPath | None
@@ -556,7 +595,7 @@ class AncestryCheckpoint(CheckpointFile):
                 return
             params = place.resume_from.params
             arrays = {
-                "shares": np.ascontiguousarray(params.proportions),
+                "proportions": np.ascontiguousarray(params.proportions),
                 "frequencies": np.ascontiguousarray(params.frequencies),
                 "spectrum": place.spectrum,
                 "path": np.array(place.resume_from.path),
@@ -578,66 +617,12 @@ def genotypes_key(genotypes: AnyGenotypes) -> str:
 
 def _saved(file: ModelFile) -> SavedAncestry:
     arrays, facts = file.arrays, file.metadata
-    params = Ancestry(arrays["shares"], arrays["frequencies"])
+    params = Ancestry(arrays["proportions"], arrays["frequencies"])
     resume_from = SolverState(params, int(facts["n_iter"]), arrays["path"].tolist())
     path = None if facts["cv"] is None else NumberPath(**facts["cv"])
     return SavedAncestry(
         AncestrySolverState(facts["start"], arrays["spectrum"], resume_from), int(facts["number"]), path
     )
-
-
-# -----------------------------------------------------------------------------
-# What the model file of an admixture model holds: proportions, frequencies, the SNPs of the fit, and names.
-
-
-SCHEMA = Schema(
-    {
-        "seen": Array(("M",), high=1, dtype=np.uint8),
-        "order": Array(("used",), dtype=np.int64),
-        "ancestry": Array(("n", "K"), sums_to_one=True),
-        "frequencies": Array(("seen", "K"), high=1),
-    },
-    values={"likelihood": (bool, 0)},
-)
-"""What the model file holds, beside the fit history."""
-
-
-def ancestry_state(model: Admixture) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and metadata of a fitted model; frequencies only of SNPs that have any call."""
-    seen = ~np.isnan(model.frequencies_[:, 0])
-    arrays: Arrays = {
-        "ancestry": model.ancestry_,
-        "frequencies": np.ascontiguousarray(model.frequencies_[seen]),
-        "seen": seen.astype(np.uint8),
-        "order": model._order.astype(np.int64),
-    }
-    metadata = {
-        "samples": plain_names(model.samples_.tolist()),
-        "alleles": None if model._alleles is None else model._alleles.T.tolist(),
-        "likelihood": model._likelihood,
-        "cv": None if model._path is None else plain(vars(model._path)),
-    }
-    return with_fit_history(model, arrays, metadata)
-
-
-def restore_ancestry(model: Admixture, arrays: Arrays, metadata: dict[str, Any]) -> None:
-    """Make `model` what `ancestry_state` described; what does not fit together raises ValueError."""
-    restore_fit_history(model, arrays, metadata)
-    samples, n_snps = typed(metadata, "samples", list), model.n_features_in_
-    seen = arrays["seen"].astype(bool)
-    sizes = SCHEMA.check(arrays, metadata, n=len(samples), M=n_snps, seen=int(seen.sum()))
-    proportions, order, K = arrays["ancestry"], arrays["order"], sizes["K"]
-    if not len(order) or len(np.unique(order)) < len(order) or order.max() >= n_snps or not seen[order].all():
-        raise ValueError("order names no SNP, one twice, or one that does not exist")
-    model.frequencies_ = np.full((n_snps, K), np.nan)
-    model.frequencies_[seen] = arrays["frequencies"]
-    model.samples_ = name_array(samples, "samples")
-    model.snps_ = getattr(model, "feature_names_in_", np.arange(n_snps))
-    fitted = Ancestry(proportions, np.ascontiguousarray(model.frequencies_[order]))
-    model._publish(fitted, order.astype(np.intp), n_snps)
-    model._alleles = _alleles(metadata.get("alleles"), n_snps)  # files of 0.1.0 did not say
-    model._likelihood = typed(metadata, "likelihood", bool)
-    model._path = None if metadata["cv"] is None else _read_path(typed(metadata, "cv", dict))
 
 
 def _alleles(columns: Any, n_snps: int) -> NDArray[Any] | None:

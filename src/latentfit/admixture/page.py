@@ -73,12 +73,12 @@ def _figures(fitted: Admixture, proportions: Floats) -> list[Figure]:
 
 
 def _bars(fitted: Admixture, proportions: Floats, names: list[str]) -> Chart:
-    shown, total = drawn_bars(proportions), len(proportions)
+    drawn, total = drawn_bars(proportions), len(proportions)
     spec = stacked(
-        proportions[shown], [names[at] for at in shown],
+        proportions[drawn], [names[at] for at in drawn],
         [str(k) for k in range(fitted.n_populations_)], bar="person", part="population", value="share",
     )  # fmt: skip
-    cut = "" if len(shown) == total else f" {len(shown):,} of {total:,} people are drawn, evenly taken from all."
+    cut = "" if len(drawn) == total else f" {len(drawn):,} of {total:,} people are drawn, evenly taken from all."
     return Chart(
         spec, f"One bar per person, one colour per population, the largest population first.{cut}", "Proportions"
     )

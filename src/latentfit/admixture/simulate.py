@@ -20,7 +20,6 @@ the draw that made it (`nominal`): a mosaic of some hundred stretches is off its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,11 +70,11 @@ class AdmixedGenotypes:
     ([-1, 0, 1, 2], (40,))
     """
 
-    genotypes: NDArray[np.int8]  # (person, SNP) 0, 1, 2, and −1 missing
-    proportions: Floats  # (person, population) fraction of the genome that came from it
-    nominal: Floats  # (person, population) the Dirichlet draw
-    frequencies: Floats  # (SNP, population) among the ancestral chromosomes
-    positions: Floats  # (SNP,) base pairs
+    genotypes: NDArray[np.int8]
+    proportions: Floats
+    nominal: Floats
+    frequencies: Floats
+    positions: Floats
 
 
 def admixture(
@@ -130,13 +129,25 @@ def admixture(
     >>> bool(abs(data.proportions.sum(axis=1) - 1).max() < 1e-12)
     True
     """
-    _check(n_samples, n_populations, n_snps, alpha, coalescent, fst, length, n_chromosomes, missing)
+    if min(n_samples, n_populations, 1 if n_snps is None else n_snps, n_chromosomes) < 1:
+        raise DataError(
+            "n_samples, n_populations, n_snps and n_chromosomes must be at least 1, got "
+            f"{n_samples}, {n_populations}, {n_snps} and {n_chromosomes}; give at least one of each"
+        )
+    if not (alpha > 0 and 0 < fst < 1 and length > 0 and 0 <= missing < 1):
+        raise DataError(
+            f"alpha={alpha}, fst={fst}, length={length}, missing={missing}; alpha and length lie above 0, fst between "
+            "0 and 1, missing from 0 up to 1"
+        )
+    if coalescent and n_chromosomes % 2:
+        raise DataError(f"n_chromosomes={n_chromosomes} is odd, and people have two each; give an even number")
+    if not coalescent and n_snps is None:
+        raise DataError("n_snps=None keeps all SNPs of a coalescent; without one give their number")
     rng = np.random.default_rng(random_state)
     nominal = rng.dirichlet(np.full(n_populations, alpha), size=n_samples)
-    if coalescent:
+    if coalescent or n_snps is None:
         haplotypes, positions = _coalescent(n_populations, n_chromosomes, length, rng)
     else:
-        assert n_snps is not None
         haplotypes, positions = _one_by_one(n_populations, n_chromosomes, n_snps, fst, length, rng)
     genotypes, proportions = _mosaics(haplotypes, positions, nominal, n_chromosomes, length, rng)
     alleles = genotypes.sum(axis=0, dtype=np.int64)
@@ -150,13 +161,9 @@ def admixture(
 
 
 def _mosaics(
-    haplotypes: NDArray[np.int8],
-    positions: Floats,
-    nominal: Floats,
-    n_chromosomes: int,
-    length: float,
+    haplotypes: NDArray[np.int8], positions: Floats, nominal: Floats, n_chromosomes: int, length: float,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.int8], Floats]:
+) -> tuple[NDArray[np.int8], Floats]:  # fmt: skip
     """Step 3 for every person: genotypes (person, SNP), and the fraction of the genome from each population."""
     n_samples, d = nominal.shape
     genotypes = np.zeros((n_samples, len(positions)), np.int8)
@@ -196,7 +203,13 @@ def _one_by_one(
 
 def _coalescent(d: int, n_chromosomes: int, length: float, rng: np.random.Generator) -> tuple[NDArray[np.int8], Floats]:
     """Ancestral chromosomes (SNP, d · n_chromosomes), population by population, from msprime."""
-    msprime = _msprime()
+    try:
+        import msprime
+    except ModuleNotFoundError:
+        raise DataError(
+            "coalescent=True needs msprime, which is not installed; install the extra `genetics` "
+            "(pip install 'latentfit[genetics]'), or leave coalescent=False"
+        ) from None
     names = [f"population{k}" for k in range(d)]
     history = msprime.Demography()
     for name in (*names, "origin"):
@@ -216,41 +229,3 @@ def _coalescent(d: int, n_chromosomes: int, length: float, rng: np.random.Genera
         haplotypes.append(np.asarray(mutated.genotype_matrix(), np.int8))
         positions.append(np.asarray(mutated.tables.sites.position, np.float64) + piece * length / pieces)
     return np.concatenate(haplotypes), np.concatenate(positions)
-
-
-def _msprime() -> Any:
-    try:
-        import msprime
-    except ModuleNotFoundError:
-        raise DataError(
-            "coalescent=True needs msprime, which is not installed; install the extra `genetics` "
-            "(pip install 'latentfit[genetics]'), or leave coalescent=False"
-        ) from None
-    return msprime
-
-
-def _check(
-    n_samples: int,
-    n_populations: int,
-    n_snps: int | None,
-    alpha: float,
-    coalescent: bool,
-    fst: float,
-    length: float,
-    n_chromosomes: int,
-    missing: float,
-) -> None:
-    if min(n_samples, n_populations, 1 if n_snps is None else n_snps, n_chromosomes) < 1:
-        raise DataError(
-            "n_samples, n_populations, n_snps and n_chromosomes must be at least 1, got "
-            f"{n_samples}, {n_populations}, {n_snps} and {n_chromosomes}; give at least one of each"
-        )
-    if not (alpha > 0 and 0 < fst < 1 and length > 0 and 0 <= missing < 1):
-        raise DataError(
-            f"alpha={alpha}, fst={fst}, length={length}, missing={missing}; alpha and length lie above 0, fst between "
-            "0 and 1, missing from 0 up to 1"
-        )
-    if coalescent and n_chromosomes % 2:
-        raise DataError(f"n_chromosomes={n_chromosomes} is odd, and people have two each; give an even number")
-    if not coalescent and n_snps is None:
-        raise DataError("n_snps=None keeps all SNPs of a coalescent; without one give their number")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from latentfit.cli.predict import PredictRequest
     from latentfit.core.estimator import LatentModel
     from latentfit.core.mixture.model import TableModel
-    from latentfit.factors.estimator.binary_factors import BinaryFactors
+    from latentfit.factors.estimator import BinaryFactors
     from latentfit.io.scan import Scan
 
 TableRows = BernoulliMixture | LatentClass | LatentClassClassifier

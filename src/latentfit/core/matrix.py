@@ -12,9 +12,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -150,34 +151,17 @@ def check_largest(largest: float) -> None:
         raise DataError(f"the largest value is {largest:g}, whose third power over- or underflows; give other units")
 
 
-def warn_row_numbers(matrix: Varying) -> None:
+def warn_row_numbers(matrix: AnyMatrix) -> None:
     """Warn of a feature that counts the rows: the index that another program wrote."""
-    values = getattr(matrix, "values", np.empty((0, 0)))  # of rows in a file only the names are at hand
-    for at, name in enumerate(matrix.names if len(values) >= LEAST_COUNTED else ()):
-        if (np.diff(values[:, at]) == 1).all():
-            warn_row_names("feature", name, "counts the rows", stacklevel=5)
+    if not isinstance(matrix, Matrix) or matrix.n_rows < LEAST_COUNTED:  # of rows in a file only the names are at hand
+        return
+    for at in np.flatnonzero((np.diff(matrix.values, axis=0) == 1).all(axis=0)).tolist():
+        warn_row_names("feature", matrix.names[at], "counts the rows", stacklevel=5)
 
 
-class Varying(Protocol):
-    """Rows whose features may or may not change."""
-
-    @property
-    def n_rows(self) -> int: ...
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def names(self) -> tuple[str | int, ...]: ...
-    @property
-    def first(self) -> Floats: ...
-    @property
-    def varies(self) -> NDArray[np.bool_]: ...
-
-
-def varying_features(matrix: Varying) -> NDArray[np.bool_]:
+def varying_features(matrix: AnyMatrix) -> NDArray[np.bool_]:
     """Which features change at all; those that do not are named in a warning."""
-    varies = matrix.varies
-    first = matrix.first
-    empty = np.isnan(first)
+    varies, empty = matrix.varies, np.isnan(matrix.first)
     if empty.all():
         raise DataError(f"none of the {matrix.n_features} features holds a value; give at least one column of numbers")
     if not varies.any():
@@ -185,21 +169,14 @@ def varying_features(matrix: Varying) -> NDArray[np.bool_]:
             f"all {matrix.n_features} features are the same in all {matrix.n_rows} rows; give rows that differ"
         )
     warn_row_numbers(matrix)
-    if empty.any():
-        warnings.warn(
-            f"{empty.sum()} features hold no value ({_listed(matrix.names, empty)}); they were set aside and weigh 0 "
-            "in every switch",
-            DataWarning,
-            stacklevel=4,
-        )
-    fixed = ~varies & ~empty
-    if fixed.any():
-        warnings.warn(
-            f"{fixed.sum()} features never change ({_listed(matrix.names, fixed)}); they were set aside and weigh 0 "
-            "in every switch",
-            DataWarning,
-            stacklevel=4,
-        )
+    for marked, what in ((empty, "hold no value"), (~varies & ~empty, "never change")):
+        if marked.any():
+            warnings.warn(
+                f"{marked.sum()} features {what} ({_listed(matrix.names, marked)}); they were set aside and weigh 0 in "
+                "every switch",
+                DataWarning,
+                stacklevel=4,
+            )
     return np.asarray(varies)
 
 
@@ -274,12 +251,10 @@ AnyMatrix = Matrix | StoredMatrix
 def store_scan(scan: Scan) -> StoredMatrix:
     """The files' rows as numbers in a flat file: in the scan's cache, where a second run finds it, or for this run."""
 
-    def fingerprint() -> str:
-        return f"matrix {FORMAT}\0{scan.fingerprint()}"
-
     return store_rows(
-        scan.cache, fingerprint, ENDING, FORMAT, _revived, lambda path, key: _write(path, key, _scanned(scan))
-    )
+        scan.cache, lambda: f"matrix {FORMAT}\0{scan.fingerprint()}", ENDING, FORMAT, _revived,
+        lambda path, key: _write(path, key, _scanned(scan)),
+    )  # fmt: skip
 
 
 def store_matrix(matrix: Matrix) -> StoredMatrix:
@@ -313,27 +288,18 @@ def _scanned(scan: Scan) -> Iterator[Named]:
 
 def _write(path: Path, key: str, blocks: Iterator[Named]) -> StoredMatrix:
     """The header is made before the rows are known, with room for what is known after the last row."""
-    names, block = next(blocks)
-    facts: dict[str, Any] = {
-        "format": FORMAT,
-        "key": key,
-        "names": list(names),
-        "first": np.ascontiguousarray(block[0]).tobytes().hex() if len(block) else "",
-    }
-    first, varies, n_rows = block[:1].copy(), np.zeros(len(names), bool), 0
+    names, beginning = next(blocks)
+    first, varies, n_rows = beginning[:1].copy(), np.zeros(len(names), bool), 0
+    facts = {"format": FORMAT, "key": key, "names": list(names), "first": first.tobytes().hex()}
     facts |= _row_facts(varies, n_rows)
 
     def pieces() -> Iterator[Floats]:
-        nonlocal varies, n_rows, block
-        while True:
+        nonlocal varies, n_rows
+        for _, block in chain([(names, beginning)], blocks):
             varies |= (block != first).any(axis=0)
             n_rows += len(block)
             facts.update(_row_facts(varies, n_rows))
             yield block
-            try:
-                _, block = next(blocks)
-            except StopIteration:
-                return
 
     offset = write_flat(path, facts, pieces())
     return StoredMatrix(path, offset, n_rows, names, varies, first[0], np.ones(len(names), bool))
@@ -486,10 +452,9 @@ def _row_names(array: Any, name: str, what: str) -> tuple[str, ...]:
 
 def _plain_pandas(data: Any) -> NamedMatrix | None:
     """A pandas frame of numbers only, at once: column by column a frame of many features takes minutes."""
-    kinds = getattr(data, "dtypes", None)
-    if not hasattr(data, "iloc") or kinds is None or not data.size:
+    if not hasattr(data, "iloc") or not hasattr(data, "dtypes") or not data.size:
         return None
-    if not all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in kinds.unique()):
+    if not all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in data.dtypes.unique()):
         return None
     values = np.ascontiguousarray(data.to_numpy(np.float64))
     return NamedMatrix(values, _named(data), tuple(data.columns.tolist()))

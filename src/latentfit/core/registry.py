@@ -86,7 +86,7 @@ FAMILIES = (
                 "latentfit cluster symptoms.csv --id patient           # 0/1, true/false or yes/no"),
     )),
     Family("factors", (
-        Estimator("BinaryFactors", "latentfit.factors.estimator.binary_factors",
+        Estimator("BinaryFactors", "latentfit.factors.estimator",
                   "latentfit.factors.cli:predict_switches",
                   "latentfit.factors.cli:read_input", "switches"),
     ), (

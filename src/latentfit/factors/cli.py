@@ -25,7 +25,7 @@ from latentfit.cli.results import Results, conclude, summarise
 
 if TYPE_CHECKING:
     from latentfit.cli.predict import PredictRequest
-    from latentfit.factors.estimator.binary_factors import BinaryFactors
+    from latentfit.factors.estimator import BinaryFactors
 
 SHOWN = 8
 """Switches shown on the screen."""
@@ -68,7 +68,7 @@ def factors(
     """
     from latentfit.cli.rows import RowFiles, fit_rows
     from latentfit.core.estimator import model_state
-    from latentfit.factors.estimator.binary_factors import BinaryFactors
+    from latentfit.factors.estimator import BinaryFactors
 
     console, checkpointing = Terminal(quiet), checkpoint_settings(checkpoint, resume)
     streamed = are_streamed(files, engine, memory)

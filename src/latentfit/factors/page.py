@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from latentfit.factors.estimator.binary_factors import BinaryFactors
+from latentfit.core.kernels import Floats
+from latentfit.factors.em.states import pair_moments
+from latentfit.factors.estimator import BinaryFactors
 from latentfit.factors.plot import candidate_scores, feature_names, moved_features, ranked_scores
+from latentfit.factors.theory import combination_text
 from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about, steps_figure
 from latentfit.report.charts import HUE, QUIET, bars, distinct, heat_map, points
 from latentfit.report.page import Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
@@ -17,6 +20,10 @@ PAPERS = (
     "ICML.",
     "Kritchman & Nadler 2009: Non-parametric detection of the number of signals. IEEE Transactions on Signal "
     "Processing (the number of switches).",
+)
+ADVICE = (
+    "weights.csv holds what each switch adds, switches.csv which are on in every row; BinaryFactors.transform gives "
+    "the same for new rows.",
 )
 SHOWN_FEATURES = 40
 """Features of the heat map: more cannot be read in a page."""
@@ -50,7 +57,7 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
                 "The model assumes that switches add up, that noise is alike in all features, and that no other set of "
                 "switches explains the rows as well.",
             ),
-            next_section(report, *_advice(fitted)),
+            next_section(report, *(ADVICE if report.verdict == "ok" else ())),
         ],
         papers=PAPERS,
         lead=lead,
@@ -73,10 +80,14 @@ def _figures(fitted: BinaryFactors, known: dict[str, Any]) -> list[Figure]:
 
 
 def _weights(fitted: BinaryFactors) -> Chart:
-    shown, names = moved_features(fitted.components_, SHOWN_FEATURES), distinct(feature_names(fitted))
-    cut = "" if len(shown) == len(names) else f" The {len(shown)} of {len(names):,} features that move most are shown."
+    features, names = moved_features(fitted.components_, SHOWN_FEATURES), distinct(feature_names(fitted))
+    cut = (
+        ""
+        if len(features) == len(names)
+        else f" The {len(features)} of {len(names):,} features that move most are shown."
+    )
     spec = heat_map(
-        fitted.components_[:, shown], range(fitted.n_components_), [names[n] for n in shown],
+        fitted.components_[:, features], range(fitted.n_components_), [names[n] for n in features],
         row="switch", column="feature", value="adds", both_ways=True, cell=32,
     )  # fmt: skip
     return Chart(spec, f"What a switch adds to each feature when it is on: blue adds, red takes away.{cut}", "Weights")
@@ -112,12 +123,12 @@ def _switches(fitted: BinaryFactors) -> Section:
     return Section("The switches", [*blocks, table])
 
 
-def _correlation(joint: Any, d: int) -> Any:
-    on = (np.arange(len(joint))[:, None] >> np.arange(d)) & 1
-    mean = joint @ on
-    both = (on * joint[:, None]).T @ on - np.outer(mean, mean)
-    spread = np.sqrt(np.maximum(np.diag(both), 1e-300))
-    return np.clip(both / np.outer(spread, spread), -1, 1)
+def _correlation(joint: Floats, d: int) -> Floats:
+    together = pair_moments(joint, d)
+    mean = np.diag(together)
+    covariance = together - np.outer(mean, mean)
+    spread = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    return np.asarray(np.clip(covariance / np.outer(spread, spread), -1, 1))
 
 
 def _candidates(fitted: BinaryFactors) -> Section:
@@ -166,8 +177,8 @@ def _stability(known: dict[str, Any]) -> Section:
         blocks.append(Chart(chart, caption, "Half of the rows"))
     if rivals := known.get("rivals"):
         rows = [
-            [_combination(rival["u"]), rival["cost"], rival["needed"], "stands" if _stands(rival) else "is refuted"]
-            for rival in sorted(rivals, key=lambda rival: rival["cost"] - rival["needed"])
+            [combination_text(r["u"]), r["cost"], r["needed"], "stands" if r["cost"] <= r["needed"] else "is refuted"]
+            for r in sorted(rivals, key=lambda r: r["cost"] - r["needed"])
         ]
         blocks.append(
             DataTable(
@@ -179,20 +190,3 @@ def _stability(known: dict[str, Any]) -> Section:
     if not blocks:
         blocks = [Note("Stability was not looked at for this fit.")]
     return Section("Stability", blocks)
-
-
-def _stands(rival: dict[str, Any]) -> bool:
-    return bool(rival["cost"] <= rival["needed"])
-
-
-def _combination(u: list[int]) -> str:
-    return " ".join(f"{'+' if c > 0 else '−'} h{i}" for i, c in enumerate(u) if c).removeprefix("+ ")
-
-
-def _advice(fitted: BinaryFactors) -> list[str]:
-    if fitted.report_.verdict == "ok":
-        return [
-            "weights.csv holds what each switch adds, switches.csv which are on in every row; BinaryFactors.transform "
-            "gives the same for new rows."
-        ]
-    return []

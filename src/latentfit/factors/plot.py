@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentfit.core.canvas import GREY, PALE, STRONG, check_drawable, new_axes, some_of, write_cells
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
-from latentfit.factors.estimator.binary_factors import BinaryFactors
+from latentfit.factors.estimator import BinaryFactors
 
 MOST_FEATURES = 60
 """Features shown: more cannot be read."""
@@ -51,17 +51,17 @@ def plot_weights(model: BinaryFactors, *, ax: Any = None) -> Any:
     'switch'
     """
     check_drawable(model, BinaryFactors)
-    shown, names = moved_features(model.components_), feature_names(model)
-    weights = model.components_[:, shown]
-    ax = new_axes(max(5.0, 1.8 + 0.22 * len(shown)), max(2.2, 1.4 + 0.32 * len(weights))) if ax is None else ax
+    features, names = moved_features(model.components_), feature_names(model)
+    weights = model.components_[:, features]
+    ax = new_axes(max(5.0, 1.8 + 0.22 * len(features)), max(2.2, 1.4 + 0.32 * len(weights))) if ax is None else ax
     largest = max(float(np.abs(weights).max(initial=0.0)), 1e-300)
     image = ax.imshow(weights, vmin=-largest, vmax=largest, cmap="RdBu_r", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="added when on")
     if weights.size <= MOST_WRITTEN:
         write_cells(ax, weights, "{:.2g}", largest=largest, size=7)
-    ax.set_xticks(range(len(shown)), [names[n] for n in shown], rotation=90, fontsize=7)
+    ax.set_xticks(range(len(features)), [names[n] for n in features], rotation=90, fontsize=7)
     ax.set_yticks(range(len(weights)), [f"{k} ({on:.0%})" for k, on in enumerate(model.switch_probabilities_)])
-    ax.set_xlabel(some_of("feature", len(shown), len(names)))
+    ax.set_xlabel(some_of("feature", len(features), len(names)))
     ax.set_ylabel("switch")
     return ax
 

@@ -44,19 +44,13 @@ class SwitchedRows:
     True
     """
 
-    X: Floats  # (n, m)
-    W: Floats  # (d, m), what each switch adds
-    h: Bits  # (n, d), which switches are on
+    X: Floats
+    W: Floats
+    h: Bits
     sigma: float
 
 
-def binary_factors(
-    n: int,
-    m: int = 30,
-    d: int = 6,
-    sigma: float = 0.4,
-    random_state: Seed = None,
-) -> SwitchedRows:
+def binary_factors(n: int, m: int = 30, d: int = 6, sigma: float = 0.4, random_state: Seed = None) -> SwitchedRows:
     """Rows of x = Wᵀh + σξ (1) with dependent switches, a new model in every call.
 
     Each feature's weights (a column of W) are even on the unit sphere of ℝᵈ. The switches are a rounded Gaussian:

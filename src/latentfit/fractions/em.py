@@ -29,7 +29,7 @@ from latentfit.core.em import Step, squarem
 from latentfit.core.kernels import Floats
 from latentfit.core.multistart import Candidate, Selected, successive_halving
 from latentfit.core.simplex import gram_of, simplex_least_squares
-from latentfit.core.tensor.init import spectral_init
+from latentfit.core.tensor.binary import spectral_init
 from latentfit.fractions.init import UnitValues, extreme_samples, fractions_of, profiles_of, random_profiles
 
 Init = Literal["auto", "random", "tensor"]

@@ -30,7 +30,7 @@ KERNEL_SNPS = 256
 Pieces = Iterator[tuple[slice, Calls]]
 """Position of a piece in its part, and its calls."""
 SnpWork = Callable[..., Found]
-"""work(pieces, beside, *args): `beside` are the part's rows of the auxiliary arrays."""
+"""work(pieces, auxiliary, *args): `auxiliary` are the part's rows of the auxiliary arrays."""
 
 
 class SnpPasses:

@@ -25,18 +25,29 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
 
-CONVERGED = 1e-11
-"""Residual, relative to the tensor's norm, at which a pair counts as found."""
-SAME, SAME_ROOT = 1e-3, 1e-5
-"""Points nearer than this are one: where only the residual is least, and where it vanishes."""
-ROOT = 1e-10
-"""Residual below which a point is a pair, not only near one."""
-NEWTON_STEPS, LM_STEPS, POWER_STEPS = 60, 60, 500
-"""Steps per starting point at most: near a pair each Newton step doubles the digits, a power step gains a factor."""
-SHORTEST, LONGEST = 0.1, 1.15
-"""‖y‖ = 1/λ = √p of points kept: a switch on in 1 % of the rows at least, and 1 with room for sampling error."""
-FEWEST_ROWS = 50
-"""With many rows a switch may be on in fewer than 1 % of them, but in so many."""
+
+@dataclass(frozen=True)
+class EigenpairSettings:
+    """When iterations end, and which points are kept."""
+
+    converged: float = 1e-11  # Residual, relative to the tensor's norm, at which a pair counts as found.
+    # Points nearer than this are one: where only the residual is least, and where it vanishes.
+    same: float = 1e-3
+    same_root: float = 1e-5
+    root: float = 1e-10  # Residual below which a point is a pair, not only near one.
+    # Steps per starting point at most: near a pair each Newton step doubles the digits, a power step gains a
+    # factor.
+    newton_steps: int = 60
+    lm_steps: int = 60
+    power_steps: int = 500
+    # ‖y‖ = 1/λ = √p of points kept: a switch on in 1 % of the rows at least, and 1 with room for sampling
+    # error.
+    shortest: float = 0.1
+    longest: float = 1.15
+    fewest_rows: int = 50  # With many rows a switch may be on in fewer than 1 % of them, but in so many.
+
+
+PAIRS = EigenpairSettings()
 
 
 @dataclass(frozen=True)
@@ -57,9 +68,7 @@ class Eigenpairs:
         return np.asarray(1 / np.linalg.norm(self.y, axis=1))
 
     def take(self, index: NDArray[np.intp]) -> Eigenpairs:
-        return Eigenpairs(
-            self.y[index], self.residual[index], self.smallest[index], self.condition[index], self.definite[index]
-        )
+        return Eigenpairs(*(of_all[index] for of_all in vars(self).values()))
 
 
 def describe(T: Floats, y: Floats) -> Eigenpairs:
@@ -114,9 +123,9 @@ def newton(T: Floats, starts: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     u = starts / np.linalg.norm(starts, axis=1, keepdims=True)
     eigenvalue = np.zeros(s)
     found, active = np.zeros(s, bool), np.arange(s)
-    goal = CONVERGED * np.linalg.norm(T)
+    goal = PAIRS.converged * np.linalg.norm(T)
     system = np.zeros((s, d + 1, d + 1))
-    for _ in range(NEWTON_STEPS):
+    for _ in range(PAIRS.newton_steps):
         now = u[active]
         A = slices(T, now)
         Tuu = (A @ now[:, :, None])[:, :, 0]
@@ -156,18 +165,18 @@ def levenberg_marquardt(T: Floats, starts: Floats) -> Floats:
     size = (residual * residual).sum(axis=1)
     active = np.arange(s)
     eye = np.eye(d)
-    for _ in range(LM_STEPS):
+    for _ in range(PAIRS.lm_steps):
         now = y[active]
         J = 2 * slices(T, now) - eye
         gradient = (J @ residual[active][:, :, None])[:, :, 0]  # J is symmetric
         normal = J @ J + damping[active][:, None, None] * eye
         step = -_solve(normal, gradient)
-        tried = now + step
-        left = contract(T, tried) - tried
+        proposed = now + step
+        left = contract(T, proposed) - proposed
         new = (left * left).sum(axis=1)
         better = new < size[active]
         moved = active[better]
-        y[moved], residual[moved] = tried[better], left[better]
+        y[moved], residual[moved] = proposed[better], left[better]
         still = better & (size[active] - new <= 1e-14 * (1e-12 + new))
         size[moved] = new[better]
         damping[active] = np.where(better, damping[active] / 5, damping[active] * 4)
@@ -187,7 +196,7 @@ def shifted_power(T: Floats, starts: Floats, direction: int) -> Floats:
     u = starts / np.linalg.norm(starts, axis=1, keepdims=True)
     active = np.arange(len(u))
     floor = 1e-3 * np.linalg.norm(T)
-    for _ in range(POWER_STEPS):
+    for _ in range(PAIRS.power_steps):
         now = u[active]
         A = slices(T, now)
         low = np.linalg.eigvalsh(direction * A)[:, 0]
@@ -210,11 +219,11 @@ def sphere(s: int, d: int, rng: np.random.Generator) -> Floats:
 def merge(y: Floats, residual: Floats) -> NDArray[np.intp]:
     """Indices of distinct points, smallest residual first; pairs about to be lost lie close together, and stay two."""
     order = np.argsort(residual, kind="stable")
-    kept: list[int] = []
+    distinct: list[int] = []
     left = order
     while len(left):
         first = left[0]
-        kept.append(int(first))
-        distance = np.where(residual[left] < ROOT, SAME_ROOT, SAME)
+        distinct.append(int(first))
+        distance = np.where(residual[left] < PAIRS.root, PAIRS.same_root, PAIRS.same)
         left = left[np.linalg.norm(y[left] - y[first], axis=1) > distance]
-    return np.array(kept, np.intp)
+    return np.array(distinct, np.intp)

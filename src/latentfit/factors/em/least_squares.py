@@ -15,39 +15,36 @@ Symbols   paper   here    shape        meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from latentfit.core.em import EMResult, Step
 from latentfit.core.kernels import Floats
 from latentfit.core.tensor.whitened import row_blocks
 from latentfit.engine.passes import RowPasses, over
-from latentfit.factors.em.states import bits, codes_of, pair_moments, rows_at_once, states
-from latentfit.factors.em.steps import PSEUDO_ROWS, SwitchParams, SwitchSolverState, SwitchStatistics, refine_switches
+from latentfit.factors.em.states import bits, codes_of, pair_moments, state_blocks, states
+from latentfit.factors.em.steps import SETTINGS, SwitchFit, SwitchParams, refine_switches
 
-KEPT_STATES = 6
-"""Appendix K's K: states kept per row."""
+LIKELIEST_STATES = 6
+"""Appendix K's K: states summed per row."""
 
 
 def weighted_least_squares(X: Floats, W: Floats, sigma: float) -> Floats:
     """Appendix K: weights (d, m) after one step from W; states weighted by their likelihood alone."""
     d = len(W)
     S = states(d)
-    top = min(KEPT_STATES, len(S))
+    top = min(LIKELIEST_STATES, len(S))
     sigma2 = max(sigma**2, 1e-12 * float((X[: 10**4] ** 2).mean()))
     constant = ((S @ (W @ W.T)) * S).sum(axis=1) / 2
     both, cross = np.zeros((d, d)), np.zeros((d, X.shape[1]))
-    step = rows_at_once(len(S))
-    for begin in range(0, len(X), step):
-        rows = X[begin : begin + step]
+    for block in state_blocks(len(X), len(S)):
+        rows = X[block]
         logs = (rows @ W.T @ S.T - constant) / sigma2
         best = np.argpartition(-logs, top - 1, axis=1)[:, :top]
-        found = np.take_along_axis(logs, best, axis=1)
-        weight = np.exp(found - found.max(axis=1, keepdims=True))
-        weight /= weight.sum(axis=1, keepdims=True)  # Π
+        weight = softmax(np.take_along_axis(logs, best, axis=1), axis=1)  # Π
         h = S[best]  # (rows, K, d)
         both += np.einsum("rk,rki,rkj->ij", weight, h, h, optimize=True)
         cross += np.einsum("rk,rki->ri", weight, h, optimize=True).T @ rows
@@ -135,35 +132,24 @@ def conventional(params: SwitchParams, n: int) -> SwitchParams | None:
     h = bits(np.arange(2**d, dtype=np.int64), d) if d > 16 else states(d)
     new = (h > 0) ^ flipped
     new[:, at] = True
-    prior = np.bincount(codes_of(new), P, minlength=2**d) + PSEUDO_ROWS / (n * 2**d)
+    prior = np.bincount(codes_of(new), P, minlength=2**d) + SETTINGS.pseudo_rows / (n * 2**d)
     return replace(params, W=W, log_prior=np.log(prior / prior.sum()), centres=None)
 
 
 def settle_baseline(
-    X: Floats | RowPasses,
-    refined: EMResult[SwitchParams, SwitchStatistics],
-    *,
-    max_iter: int,
-    tol: float,
-    noise: float | None = None,
-    callback: Callable[[Step], None] | None = None,
-    resume_from: SwitchSolverState | None = None,
-    on_iteration: Callable[[SwitchSolverState], None] | None = None,
-) -> tuple[EMResult[SwitchParams, SwitchStatistics], str | None]:
+    X: Floats | RowPasses, refined: SwitchFit, *, max_iter: int, **options: Any
+) -> tuple[SwitchFit, str | None]:
     """The fit under the convention, refined by EM from there, and a note; the given fit when there is no baseline.
 
     The path is that of the second EM run, since the convention is another point; `n_iter` counts both runs,
-    at most `max_iter`.
+    at most `max_iter`. `options` are those of `refine_switches`.
     """
-    flipped = conventional(refined.params, over(X).n_rows)
+    n = over(X).n_rows
+    flipped = conventional(refined.params, n)
     if flipped is None:
         return refined, None
-    left = max(max_iter - refined.n_iter, 0)
-    second_run = refine_switches(
-        X, flipped, noise=noise, max_iter=left, tol=tol, callback=callback, resume_from=resume_from,
-        on_iteration=on_iteration,
-    )  # fmt: skip
-    if second_run.objective < refined.objective - COST * over(X).n_rows:
+    second_run = refine_switches(X, flipped, max_iter=max(max_iter - refined.n_iter, 0), **options)
+    if second_run.objective < refined.objective - COST * n:
         return refined, None
     note = "one switch is always on (the baseline); the others are on in at most half of the rows"
     return replace(second_run, n_iter=refined.n_iter + second_run.n_iter), note

@@ -23,15 +23,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
-from latentfit.core.em import EMResult, SolverState, Step, em
+from latentfit.core.em import Step, em
 from latentfit.core.errors import DataError
 from latentfit.core.kernels import Floats
 from latentfit.core.matrix import hash_rows
 from latentfit.core.sampling import scramble, uniform
-from latentfit.factors.em.states import CELLS, bits, states
-from latentfit.factors.em.steps import PSEUDO_ROWS, SwitchParams, SwitchStatistics, SwitchSteps
-from latentfit.factors.init.missing import cell_normals, column_hashes
+from latentfit.factors.em.states import bits, state_blocks, states
+from latentfit.factors.em.steps import (
+    SETTINGS,
+    SwitchFit,
+    SwitchParams,
+    SwitchSolverState,
+    SwitchStatistics,
+    SwitchSteps,
+)
+from latentfit.factors.init import cell_normals, column_hashes
 
 MOST_WITH_MISSING = 14
 """Switches at most where values are missing: every row sums over all 2^d states."""
@@ -64,13 +72,9 @@ class ObservedSteps(SwitchSteps):
         cross, both = np.zeros(params.W.shape), np.zeros((params.W.shape[1], d * (d + 1) // 2))
         S, pairs = states(d), state_pairs(d)
         x: Floats = self.A  # type: ignore[assignment]
-        for block in state_blocks(len(x), d):
-            logs = state_logs(x[block], self.observed[block], params)
-            largest = logs.max(axis=1, keepdims=True)
-            weight = np.exp(logs - largest)
-            total = weight.sum(axis=1, keepdims=True)
-            log_sum += float((largest + np.log(total)).sum())
-            weight /= total
+        for block in state_blocks(len(x), 2**d):
+            weight, log_sums = state_weights(x[block], self.observed[block], params)
+            log_sum += float(log_sums.sum())
             state_counts += weight.sum(axis=0)
             cross += (weight @ S).T @ x[block]
             both += self.observed[block].T @ (weight @ pairs)
@@ -84,7 +88,7 @@ class ObservedSteps(SwitchSteps):
         W = np.einsum("jkl,lj->kj", inverse, statistics.cross)
         fitted = float(np.einsum("kj,jkl,lj->", W, full, W))
         misfit = self.squares - 2 * float((W * statistics.cross).sum()) + fitted
-        prior = statistics.state_counts + PSEUDO_ROWS / len(statistics.state_counts)
+        prior = statistics.state_counts + SETTINGS.pseudo_rows / len(statistics.state_counts)
         return SwitchParams(W, np.log(prior / prior.sum()), self.variance(misfit / max(self.n_cells, 1)))
 
 
@@ -96,24 +100,17 @@ def refine_observed(
     max_iter: int = 500,
     tol: float = 1e-7,
     callback: Callable[[Step], None] | None = None,
-    resume_from: SolverState[SwitchParams] | None = None,
-    on_iteration: Callable[[SolverState[SwitchParams]], None] | None = None,
-) -> EMResult[SwitchParams, SwitchStatistics]:
+    resume_from: SwitchSolverState | None = None,
+    on_iteration: Callable[[SwitchSolverState], None] | None = None,
+) -> SwitchFit:
     """EM on the observed cells of `values` (n, m), NaN where missing; ``max_iter=0`` evaluates `initial`."""
-    x, observed = split_missing(values)
-    steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", noise, observed)
+    steps = observed_steps(values, noise)
     initial = SwitchParams(initial.W, initial.log_prior, steps.variance(initial.sigma2))
-    fitted: EMResult[SwitchParams, SwitchStatistics]
-    fitted = em(
-        steps,
-        initial,
-        max_iter=max_iter,
-        tol=tol,
-        accelerate=True,
-        callback=callback,
-        resume_from=resume_from,
-        on_iteration=on_iteration,
-    )
+    fitted: SwitchFit = em(
+        steps, initial, max_iter=max_iter, tol=tol, accelerate=True, callback=callback,
+        resume_from=None if resume_from is None else resume_from.resume_from,
+        on_iteration=None if on_iteration is None else lambda at: on_iteration(SwitchSolverState(at)),
+    )  # fmt: skip
     if tol > 0 and fitted.n_iter < max_iter and fitted.params.sigma2 <= 2 * steps.floor:
         return replace(fitted, converged=True)  # without noise the objective falls by rounding alone: EM is at its end
     return fitted
@@ -121,9 +118,13 @@ def refine_observed(
 
 def expected_pairs(values: Floats, params: SwitchParams) -> Floats:
     """Σ E[h hᵀ] (m, d, d) over the rows that show each feature."""
+    return square_of_pairs(observed_steps(values).e_step(params).both, params.d)
+
+
+def observed_steps(values: Floats, noise: float | None = None) -> ObservedSteps:
+    """EM steps on the observed cells of rows (n, m), NaN where a value is missing."""
     x, observed = split_missing(values)
-    steps = ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", None, observed)
-    return square_of_pairs(steps.e_step(params).both, params.d)
+    return ObservedSteps(x, float((x**2).sum()), x.shape[1], "all", noise, observed)
 
 
 def split_missing(values: Floats) -> tuple[Floats, Floats]:
@@ -168,10 +169,11 @@ def state_logs(x: Floats, observed: Floats, params: SwitchParams) -> Floats:
     return np.asarray(params.log_prior + beta @ states(params.d).T - G @ state_pairs(params.d).T / 2)
 
 
-def state_blocks(n: int, d: int) -> list[slice]:
-    """Blocks of rows whose states fit into the cache."""
-    size = max(CELLS // 2**d, 16)
-    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
+def state_weights(x: Floats, observed: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
+    """P(h | observed cells) (n, 2^d), and the logarithm of the sum over states (n,)."""
+    logs = state_logs(x, observed, params)
+    log_sums = np.asarray(logsumexp(logs, axis=1))
+    return np.exp(logs - log_sums[:, None]), log_sums
 
 
 # -------------------------------------------------------------------- use
@@ -181,13 +183,9 @@ def posterior_observed(values: Floats, params: SwitchParams) -> tuple[Floats, Fl
     """P(switch on | observed cells) (n, d) and their log-likelihood (n,)."""
     x, observed = split_missing(values)
     mean, log_sum = np.empty((len(x), params.d)), np.empty(len(x))
-    for block in state_blocks(len(x), params.d):
-        logs = state_logs(x[block], observed[block], params)
-        largest = logs.max(axis=1, keepdims=True)
-        weight = np.exp(logs - largest)
-        total = weight.sum(axis=1, keepdims=True)
-        mean[block] = np.minimum(weight @ states(params.d) / total, 1.0)  # sums in two orders differ by rounding
-        log_sum[block] = (largest + np.log(total))[:, 0]
+    for block in state_blocks(len(x), 2**params.d):
+        weight, log_sum[block] = state_weights(x[block], observed[block], params)
+        mean[block] = np.minimum(weight @ states(params.d), 1.0)  # sums in two orders differ by rounding
     constant = (x**2).sum(axis=1) / (2 * params.sigma2)
     return mean, log_sum - constant - observed.sum(axis=1) / 2 * np.log(2 * np.pi * params.sigma2)
 
@@ -195,7 +193,7 @@ def posterior_observed(values: Floats, params: SwitchParams) -> tuple[Floats, Fl
 def most_likely_observed(values: Floats, params: SwitchParams) -> NDArray[np.int64]:
     """The most likely on/off vector (n, d) given the observed cells."""
     x, observed = split_missing(values)
-    codes = [state_logs(x[b], observed[b], params).argmax(axis=1) for b in state_blocks(len(x), params.d)]
+    codes = [state_logs(x[b], observed[b], params).argmax(axis=1) for b in state_blocks(len(x), 2**params.d)]
     return bits(np.concatenate(codes), params.d).astype(np.int64)
 
 
@@ -207,10 +205,9 @@ def draw_missing(values: Floats, params: SwitchParams, seed: int) -> Floats:
     x, observed = split_missing(values)
     hashes, columns = hash_rows(values, seed), column_hashes(values, seed)
     out, some = np.array(values), np.flatnonzero(~observed.all(axis=1))
-    for block in state_blocks(len(some), params.d):
+    for block in state_blocks(len(some), 2**params.d):
         rows = some[block]
-        logs = state_logs(x[rows], observed[rows], params)
-        weight = np.exp(logs - logs.max(axis=1, keepdims=True)).cumsum(axis=1)
+        weight = state_weights(x[rows], observed[rows], params)[0].cumsum(axis=1)
         at = uniform(scramble(hashes[rows], seed + 3)) * weight[:, -1]
         h = states(params.d)[np.minimum((weight <= at[:, None]).sum(axis=1), 2**params.d - 1)]
         drawn = h @ params.W + np.sqrt(params.sigma2) * cell_normals(hashes[rows], columns, seed + 4)

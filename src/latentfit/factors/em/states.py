@@ -30,6 +30,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from latentfit.core.kernels import Floats
 
@@ -80,8 +81,10 @@ def constants(G: Floats, sigma2: float, log_prior: Floats) -> Floats:
     return np.asarray(log_prior - ((S @ G) * S).sum(axis=1) / (2 * sigma2))
 
 
-def rows_at_once(width: int) -> int:
-    return int(max(CELLS // width, 16))
+def state_blocks(n: int, width: int) -> list[slice]:
+    """Blocks of rows whose `width` numbers each fit into the cache."""
+    size = max(CELLS // width, 16)
+    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
 # ------------------------------------------------------------------ split
@@ -119,9 +122,7 @@ def posterior_split(beta: Floats, split: SplitTable) -> RowPosterior:
     A, B = states(low), states(d - low)
     log_sum, mean = np.empty(n), np.empty((n, d))
     joint = np.zeros(split.table.shape)
-    step = rows_at_once(len(A) + len(B))
-    for begin in range(0, n, step):
-        rows = slice(begin, begin + step)
+    for rows in state_blocks(n, len(A) + len(B)):
         U, up = _exp_shifted(beta[rows, :low] @ A.T + split.low_quadratic)
         V, top = _exp_shifted(beta[rows, low:] @ B.T + split.high_quadratic)
         high = (U @ split.table) * V  # weight of each high half
@@ -148,9 +149,7 @@ def posterior_all(beta: Floats, constant: Floats) -> RowPosterior:
     n, d = beta.shape
     S = states(d)
     log_sum, mean, state_counts = np.empty(n), np.empty((n, d)), np.zeros(2**d)
-    step = rows_at_once(2**d)
-    for begin in range(0, n, step):
-        rows = slice(begin, begin + step)
+    for rows in state_blocks(n, 2**d):
         R, top = _exp_shifted(beta[rows] @ S.T + constant)
         total = R.sum(axis=1)
         log_sum[rows] = np.log(total) + top
@@ -163,9 +162,7 @@ def posterior_all(beta: Floats, constant: Floats) -> RowPosterior:
 def best_all(beta: Floats, constant: Floats) -> Codes:
     """The most likely state of every row (n,), as its number; of equals the smallest."""
     S, out = states(beta.shape[1]), np.empty(len(beta), np.int64)
-    step = rows_at_once(len(S))
-    for begin in range(0, len(beta), step):
-        rows = slice(begin, begin + step)
+    for rows in state_blocks(len(beta), len(S)):
         out[rows] = (beta[rows] @ S.T + constant).argmax(axis=1)
     return out
 
@@ -214,23 +211,22 @@ def posterior_near(
     around = flips(d, radius)
     log_sum, mean, current = np.empty(n), np.empty((n, d)), centres.copy()
     state_counts = np.zeros(2**d)
-    step = rows_at_once(len(around.masks))
-    for begin in range(0, n, step):
-        rows = slice(begin, begin + step)
+    for rows in state_blocks(n, len(around.masks)):
         logs = _near_logs(beta[rows], G / sigma2, log_prior, current[rows], around)
-        statistics = _log_sums(logs)
+        statistics = logsumexp(logs, axis=1)
         moving = np.arange(len(logs))
         for _ in range(RECENTRE):
-            tried = current[rows][moving] ^ around.masks[logs[moving].argmax(axis=1)]
-            changed = tried != current[rows][moving]
-            moving, tried = moving[changed], tried[changed]
+            proposed = current[rows][moving] ^ around.masks[logs[moving].argmax(axis=1)]
+            changed = proposed != current[rows][moving]
+            moving, proposed = moving[changed], proposed[changed]
             if not len(moving):
                 break
-            new = _near_logs(beta[rows][moving], G / sigma2, log_prior, tried, around)
-            new_sums = _log_sums(new)
+            new = _near_logs(beta[rows][moving], G / sigma2, log_prior, proposed, around)
+            new_sums = logsumexp(new, axis=1)
             better = new_sums > statistics[moving]
             moving = moving[better]
-            current[begin + moving], logs[moving], statistics[moving] = tried[better], new[better], new_sums[better]
+            current[rows.start + moving] = proposed[better]
+            logs[moving], statistics[moving] = new[better], new_sums[better]
         R = np.exp(logs - statistics[:, None])
         h0 = bits(current[rows], d)
         log_sum[rows], mean[rows] = statistics, h0 + (1 - 2 * h0) * (R @ around.sets)
@@ -249,8 +245,3 @@ def _near_logs(beta: Floats, G: Floats, log_prior: Floats, centres: Codes, aroun
     base = (h0 * (beta - pull / 2)).sum(axis=1)
     logs = single @ around.sets.T + pair @ around.pairs.T + base[:, None]
     return np.asarray(logs + log_prior[centres[:, None] ^ around.masks])
-
-
-def _log_sums(logs: Floats) -> Floats:
-    top = logs.max(axis=1)
-    return np.asarray(np.log(np.exp(logs - top[:, None]).sum(axis=1)) + top)

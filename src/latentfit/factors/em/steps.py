@@ -7,7 +7,7 @@ objectives are comparable.
 
 Paper     Dempster, Laird & Rubin 1977; the model is (1) of Jaffe, Weiss, Carmi, Kluger & Nadler 2018, who do
           without its likelihood; Varadhan & Roland 2008 (SQUAREM)
-Needs     initial parameters near the answer (`core/tensor/init.py`); noise of one variance in all features
+Needs     initial parameters near the answer (`core/tensor/binary.py`); noise of one variance in all features
 Promises  the objective never falls; weights, P(h) and σ² of a stationary point
 Differs   P(h) is any distribution on the 2^d on/off vectors, with a few pseudo-rows; with many switches only states
           near a centre of each row are summed
@@ -48,20 +48,24 @@ from latentfit.factors.em.states import (
 
 States = Literal["all", "near2", "near3"]
 
-ALL_STATES = 10
-"""Up to so many switches all states are summed, whatever the noise."""
-SPLIT_STATES = 14
-"""Up to so many when the split form can sum them; beyond, states near a centre."""
-EXACT_STATES = 16
-"""Posteriors of fitted models sum all states up to here."""
-MOST_SWITCHES = 20
-"""A table of 2^20 probabilities is as much as is worth holding."""
-HIGH_NOISE = 0.3
-"""σ‖v‖ above which states two flips away still matter: the two bumps of a switch's values overlap."""
-PSEUDO_ROWS = 1.0
-"""Rows spread evenly over all states in P(h): no state's probability becomes zero, and none is ruled out for ever."""
-NOISE_FLOOR = 1e-13
-"""Smallest σ² as a fraction of the mean square of the data: below it rounding decides."""
+
+@dataclass(frozen=True)
+class SwitchSettings:
+    """How states are summed, and the bounds of the parameters."""
+
+    all_states: int = 10  # Up to so many switches all states are summed, whatever the noise.
+    split_states: int = 14  # Up to so many when the split form can sum them; beyond, states near a centre.
+    exact_states: int = 16  # Posteriors of fitted models sum all states up to here.
+    most_switches: int = 20  # A table of 2^20 probabilities is as much as is worth holding.
+    # σ‖v‖ above which states two flips away still matter: the two bumps of a switch's values overlap.
+    high_noise: float = 0.3
+    # Rows spread evenly over all states in P(h): no state's probability becomes zero, and none is ruled out for
+    # ever.
+    pseudo_rows: float = 1.0
+    noise_floor: float = 1e-13  # Smallest σ² as a fraction of the mean square of the data: below it rounding decides.
+
+
+SETTINGS = SwitchSettings()
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,9 @@ class SwitchStatistics:
     centres: Codes | None
 
 
+SwitchFit = EMResult[SwitchParams, SwitchStatistics]
+
+
 @dataclass(frozen=True)
 class SwitchSteps:
     """E- and M-step over rows A (n, q) that stand for m features with `squares` = Σ‖x‖² in all.
@@ -124,7 +131,7 @@ class SwitchSteps:
 
     @property
     def floor(self) -> float:
-        return max(NOISE_FLOOR * self.squares / self.n_cells, 1e-300)
+        return max(SETTINGS.noise_floor * self.squares / self.n_cells, 1e-300)
 
     def variance(self, estimated: float) -> float:
         """σ²: the one that is known, or the estimate, off zero."""
@@ -140,7 +147,7 @@ class SwitchSteps:
 
     def objective(self, params: SwitchParams, statistics: SwitchStatistics) -> float:
         """Log-likelihood plus the pseudo-rows' logarithms."""
-        return statistics.log_likelihood + PSEUDO_ROWS * float(params.log_prior.mean())
+        return statistics.log_likelihood + SETTINGS.pseudo_rows * float(params.log_prior.mean())
 
     def log_likelihood(self, statistics: SwitchStatistics) -> float:
         return statistics.log_likelihood
@@ -149,7 +156,7 @@ class SwitchSteps:
         both = pair_moments(statistics.state_counts, len(statistics.cross))  # Σ E[hhᵀ]
         W = np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ statistics.cross
         misfit = self.squares - 2 * float((W * statistics.cross).sum()) + float((W @ W.T * both).sum())
-        prior = statistics.state_counts + PSEUDO_ROWS / len(statistics.state_counts)
+        prior = statistics.state_counts + SETTINGS.pseudo_rows / len(statistics.state_counts)
         return SwitchParams(W, np.log(prior / prior.sum()), self.variance(misfit / self.n_cells), statistics.centres)
 
     def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
@@ -202,14 +209,14 @@ def initial_centres(beta: Floats, G: Floats, sigma2: float) -> Codes:
 
 
 def way_to_sum(params: SwitchParams) -> States:
-    """All states up to ALL_STATES switches, up to SPLIT_STATES if the split form is safe; else those near a centre."""
-    if params.d <= ALL_STATES:
+    """All states of few switches, of more if the split form can sum them safely; else those near a centre."""
+    if params.d <= SETTINGS.all_states:
         return "all"
-    if params.d <= SPLIT_STATES:
+    if params.d <= SETTINGS.split_states:
         split = split_table(params.W @ params.W.T, params.sigma2, params.log_prior)
         if split.spread <= SAFE_RANGE / 2:  # room for σ to fall during EM
             return "all"
-    return "near3" if float(np.median(params.spread)) > HIGH_NOISE else "near2"
+    return "near3" if float(np.median(params.spread)) > SETTINGS.high_noise else "near2"
 
 
 # -------------------------------------------------------------------- fit
@@ -258,7 +265,7 @@ def refine_switches(
     callback: Callable[[Step], None] | None = None,
     resume_from: SwitchSolverState | None = None,
     on_iteration: Callable[[SwitchSolverState], None] | None = None,
-) -> EMResult[SwitchParams, SwitchStatistics]:
+) -> SwitchFit:
     """EM from weights in full space (d, m); ``max_iter=0`` evaluates the initial parameters. `noise` is σ if known.
 
     `on_iteration` is called with the solver state after every iteration; `resume_from` is such a state to continue
@@ -312,27 +319,27 @@ def _cross_sums(X: Floats, params: SwitchParams, basis: Floats, how: States, aux
 
 
 def posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
-    """P(switch on | row) (n, d) and the log-likelihood of every row (n,): all states up to EXACT_STATES switches."""
+    """P(switch on | row) (n, d) and the log-likelihood of every row (n,): all states up to `exact_states`."""
     found = [_posterior(X[block], params) for block in row_blocks(max(len(X), 1), BLOCK_ROWS)]
     return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
 
 
 def _posterior(X: Floats, params: SwitchParams) -> tuple[Floats, Floats]:
     beta = correlate(X, params)
-    how: States = "all" if params.d <= EXACT_STATES else "near3"
+    how: States = "all" if params.d <= SETTINGS.exact_states else "near3"
     rows = state_posterior(beta, replace(params, centres=None), how)
     constant = (X**2).sum(axis=1) / (2 * params.sigma2) + X.shape[1] / 2 * np.log(2 * np.pi * params.sigma2)
     return rows.mean, rows.log_sum - constant
 
 
 def most_likely(X: Floats, params: SwitchParams) -> NDArray[np.int64]:
-    """The most likely on/off vector of every row (n, d); beyond EXACT_STATES switches by a search from rounding."""
+    """The most likely on/off vector of every row (n, d); beyond `exact_states` by a search from rounding."""
     return np.concatenate([_most_likely(X[block], params) for block in row_blocks(max(len(X), 1), BLOCK_ROWS)])
 
 
 def _most_likely(X: Floats, params: SwitchParams) -> NDArray[np.int64]:
     beta, G = correlate(X, params), params.W @ params.W.T
-    if params.d <= EXACT_STATES:
+    if params.d <= SETTINGS.exact_states:
         codes = best_all(beta, constants(G, params.sigma2, params.log_prior))
     else:
         centres = initial_centres(beta, G, params.sigma2)

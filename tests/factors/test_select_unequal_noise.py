@@ -8,7 +8,7 @@ import pytest
 from latentfit import BinaryFactors, load
 from latentfit.core.assign import match_classes
 from latentfit.core.errors import DataError, NotIdentifiableError
-from latentfit.factors.init.unequal_noise import determined, feature_variances, unequal_noise
+from latentfit.factors.select import determined, feature_variances, unequal_noise
 from latentfit.simulate import binary_factors
 
 
@@ -106,7 +106,7 @@ def test_noise_that_cannot_be_estimated_raises_an_error():
         BinaryFactors(15, feature_noise="unequal").fit(X)
     with pytest.raises(NotIdentifiableError, match="in 15 rows; bring more rows or features"):
         BinaryFactors(feature_noise="unequal").fit(X[:15])
-    with pytest.raises(DataError, match="feature_noise must be 'equal' or 'unequal', got 'free'"):
+    with pytest.raises(DataError, match="feature_noise must be one of equal, unequal, got 'free'"):
         BinaryFactors(feature_noise="free").fit(X)
     with pytest.raises(DataError, match=r"noise must be None with feature_noise='unequal', got 0\.1"):
         BinaryFactors(feature_noise="unequal", noise=0.1).fit(X)

@@ -19,66 +19,71 @@ Symbols   paper   here             shape        meaning
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.sparse.csgraph import connected_components
 
 from latentfit.core.assign import match_classes
 from latentfit.core.em import em
 from latentfit.core.kernels import Floats
 from latentfit.core.matrix import hash_rows
 from latentfit.core.sampling import lower_half
-from latentfit.core.tensor.binary import KS_NULL, SCORE_ROWS, sampled, score
-from latentfit.core.tensor.init import ALPHA, SpectralInit, spectral_init, threshold
-from latentfit.core.tensor.whitened import Spectrum, second_moments
+from latentfit.core.tensor.binary import SEARCH, SpectralInit, sampled, score, spectral_init
+from latentfit.core.tensor.whitened import ALPHA, Spectrum, second_moments, threshold
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.engine.passes import RowPasses
-from latentfit.factors.diagnostics.cells import FEWEST_ROWS, count_observed, examine_cells
-from latentfit.factors.em.missing import refine_observed
-from latentfit.factors.em.states import pair_moments, states
-from latentfit.factors.em.steps import (
-    SwitchParams,
-    SwitchStatistics,
-    SwitchSteps,
-    initial_params,
-    plane_steps,
-    way_to_sum,
-)
-from latentfit.factors.init.missing import fill_rows
-from latentfit.factors.init.observed_count import MOST_TESTED, observed_values
-from latentfit.factors.init.unequal_noise import unequal_noise
+from latentfit.factors.em.missing import expected_pairs, refine_observed, split_missing
+from latentfit.factors.em.states import pair_moments
+from latentfit.factors.em.steps import SwitchParams, initial_params, plane_steps, way_to_sum
+from latentfit.factors.init import fill_rows
+from latentfit.factors.select import MOST_TESTED, observed_values, unequal_noise
+from latentfit.factors.theory import Rival, combination_text, condition_two, tested_rivals
 
-RESOLVED = 1e-10
-"""Fraction of the squares that must change from row to row: below it float64 sums of squares hold mostly rounding."""
-EXAMINED = 12
-"""Conditions on P(h) are looked at up to so many switches."""
-TEST_ROWS = 20_000
-"""Rows that rivals and halves are tested on, at most."""
-ALWAYS = 0.98
-"""A switch on in more rows than this is a baseline."""
-EVEN, APART = 0.03, 0.05
-"""A switch this near to being on in half of the rows, and this little correlated with the others, has no third moment
-of its own: condition (II) fails."""
-UNSTABLE = 0.4
-"""Relative change of a switch's weights between all rows and half of them."""
-KS_LIMIT, KS_EFFECT = 2.2, 0.02
-"""√n Δ_n of a fitted switch beyond chance (true ones pass 1.95 once in a thousand), and the Δ_n that matters."""
-HALF_ITERATIONS = 60
-"""EM iterations over half of the rows at most: one fit begins at the answer, one at its own moments."""
-MOST_REJECTED = 200
-"""Scores of rejected candidates that are reported, the best first: a plot shows no more."""
-MOST_FEATURES = 200
-"""Features up to which unequal noise is looked for: it takes some tens of decompositions."""
-UNEQUAL = 1.5
-"""Ratio of the largest to the smallest noise of a feature that is reported."""
-NEAR = 1.02
-"""A further eigenvalue this much above its noise threshold means one switch more."""
-OBSERVED_ALPHA = 0.05
-"""Level at which the observed cells are tested for a further switch where values are missing, which may hide it: among
-trusted fits of a few hundred rows it found half of those with too few switches, and one in twelve of the others."""
+
+@dataclass(frozen=True)
+class DiagnosticLimits:
+    """Limits of the checks, and how much they look at."""
+
+    # Fraction of the squares that must change from row to row: below it float64 sums of squares hold mostly
+    # rounding.
+    resolved: float = 1e-10
+    examined: int = 12  # Conditions on P(h) are looked at up to so many switches.
+    test_rows: int = 20_000  # Rows that rivals and halves are tested on, at most.
+    always: float = 0.98  # A switch on in more rows than this is a baseline.
+    # A switch this near to being on in half of the rows, and this little correlated with the others, has no
+    # third moment of its own: condition (II) fails.
+    even: float = 0.03
+    apart: float = 0.05
+    unstable: float = 0.4  # Relative change of a switch's weights between all rows and half of them.
+    # √n Δ_n of a fitted switch beyond chance (true ones pass 1.95 once in a thousand), and the Δ_n that
+    # matters.
+    ks_limit: float = 2.2
+    ks_effect: float = 0.02
+    # EM iterations over half of the rows at most: one fit begins at the answer, one at its own moments.
+    half_iterations: int = 60
+    most_rejected: int = 200  # Scores of rejected candidates that are reported, the best first: a plot shows no more.
+    # Features up to which unequal noise is looked for: it takes some tens of decompositions.
+    most_features: int = 200
+    unequal: float = 1.5  # Ratio of the largest to the smallest noise of a feature that is reported.
+    near: float = 1.02  # A further eigenvalue this much above its noise threshold means one switch more.
+    # Level at which the observed cells are tested for a further switch where values are missing, which may hide
+    # it: among trusted fits of a few hundred rows it found half of those with too few switches, and one in
+    # twelve of the others.
+    observed_alpha: float = 0.05
+    most_missing: float = 0.3  # Fraction of missing cells up to which the checks on completed rows say something.
+    # Rows that a weight needs: they show its feature while its switch is on, apart from the other switches.
+    fewest_cells: float = 5.0
+    fewest_rows: float = 20.0  # Rows in which two switches, or two groups of features, should be seen together.
+    # Fraction of a switch's squared weights that a row must show to say whether it is on, beside small ones
+    # elsewhere.
+    seen: float = 0.5
+    most_listed: int = 5  # Names a sentence lists at most.
+
+
+LIMITS = DiagnosticLimits()
 
 
 def examine_switches(
@@ -117,12 +122,12 @@ def examine_switches(
     _examine_eigenvalues(examiner, eigen, params.d, noise, last, missing, seed)
     if start is not None:
         _examine_candidates(examiner, start)
-    many, hashes = X.sample(SCORE_ROWS[1])
+    many, hashes = X.sample(SEARCH.score_rows[1])
     if _examine_bumps(examiner, many, params, on):
         _examine_noise(examiner, X, params)
-    some = sampled(TEST_ROWS, hashes)
+    some = sampled(LIMITS.test_rows, hashes)
     rows = many[some]
-    if params.d <= EXAMINED:
+    if params.d <= LIMITS.examined:
         _examine_conditions(examiner, params, n)
         _examine_rivals(examiner, rows, params, on, noise)
     if params.d > 1 and examiner.conclude().verdict != "not identifiable":
@@ -130,7 +135,7 @@ def examine_switches(
             _examine_halves(examiner, rows, params, hashes[some], seed, noise)
         else:
             hashes = hash_rows(missing, seed)
-            some = sampled(TEST_ROWS, hashes)
+            some = sampled(LIMITS.test_rows, hashes)
             _examine_halves(examiner, missing[some], params, hashes[some], seed, noise)
     examiner.check_converged(converged)
     return examiner.conclude()
@@ -147,14 +152,14 @@ def on_probabilities(params: SwitchParams) -> Floats:
 def _examine_rows(examiner: Examiner, on: Floats, n: int, fewest: Floats | None = None) -> None:
     """Is every switch on, and off, in some rows? `fewest`: rows of its rarer state, where not all rows show it."""
     fewest = np.minimum(on, 1 - on) * n if fewest is None else fewest
-    rare = np.flatnonzero((fewest < FEWEST_ROWS) & (on <= ALWAYS))
+    rare = np.flatnonzero((fewest < LIMITS.fewest_rows) & (on <= LIMITS.always))
     if len(rare):
         worst = int(rare[np.argmin(fewest[rare])])
         state = "on" if on[worst] < 0.5 else "off"
         examiner.doubt(
             "caution",
-            f"Switch {worst} is {state} in about {fewest[worst]:.0f} rows, fewer than {FEWEST_ROWS:.0f}; bring more "
-            "rows or ask for fewer switches.",
+            f"Switch {worst} is {state} in about {fewest[worst]:.0f} rows, fewer than {LIMITS.fewest_rows:.0f}; bring "
+            "more rows or ask for fewer switches.",
         )
 
 
@@ -167,7 +172,7 @@ def _examine_eigenvalues(
     Where values are missing the observed cells are tested: rows completed by the fitted model agree with it.
     """
     sigma2 = None if noise is None else noise**2
-    if eigen.squares - float(eigen.mean @ eigen.mean) < RESOLVED * eigen.squares:
+    if eigen.squares - float(eigen.mean @ eigen.mean) < LIMITS.resolved * eigen.squares:
         examiner.doubt(
             "caution",
             "The features lie so far from 0 beside their spread that rounding hides what changes in them; subtract a "
@@ -193,9 +198,9 @@ def _examine_eigenvalues(
         )
     if d + 1 < min(eigen.n, eigen.m):
         further, beyond = float(eigen.values[d]), threshold(eigen.values, eigen.n, eigen.m, d + 1, 0.001, sigma2)
-        near = NEAR
+        near = LIMITS.near
         if missing is not None and tested:
-            further, beyond = observed_values(missing, d, seed).compared(OBSERVED_ALPHA, noise)
+            further, beyond = observed_values(missing, d, seed).compared(LIMITS.observed_alpha, noise)
             near = 1.0
         examiner.quantities["next_eigenvalue_over_threshold"] = further / max(beyond, 1e-300)
         if further > near * beyond > 1e-12 * eigen.values[0]:
@@ -213,9 +218,10 @@ def _examine_candidates(examiner: Examiner, start: SpectralInit) -> None:
     examiner.quantities |= {
         "candidates": len(found.scores),
         "scores": chosen.tolist(),
-        "score_null_level": KS_NULL / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
+        "score_null_level": SEARCH.ks_null
+        / np.sqrt(max(found.n_scored, 1)),  # a true switch exceeds it once in a hundred
         "next_score": float(rest.min()) if len(rest) else None,
-        "rejected_scores": np.sort(rest)[:MOST_REJECTED].tolist(),
+        "rejected_scores": np.sort(rest)[: LIMITS.most_rejected].tolist(),
         "filter": found.filter,
         "newton_condition": found.pairs.condition[found.chosen].tolist(),
         "eigenvalue_gap": float(np.diff(np.sort(found.pairs.eigenvalues)).min()) if len(found.scores) > 1 else None,
@@ -232,7 +238,7 @@ def _examine_bumps(examiner: Examiner, rows: Floats, params: SwitchParams, on: F
     scaled = score(unmixed / np.sqrt(np.maximum(on, 1e-12)), y, spread, "ks")
     examiner.quantities["fitted_scores"] = scaled.tolist()
     worst = int(scaled.argmax())
-    off = bool(scaled[worst] * np.sqrt(len(rows)) > KS_LIMIT and scaled[worst] > KS_EFFECT)
+    off = bool(scaled[worst] * np.sqrt(len(rows)) > LIMITS.ks_limit and scaled[worst] > LIMITS.ks_effect)
     if off:
         examiner.doubt(
             "caution",
@@ -245,7 +251,7 @@ def _examine_bumps(examiner: Examiner, rows: Floats, params: SwitchParams, on: F
 def _examine_noise(examiner: Examiner, X: RowPasses, params: SwitchParams) -> None:
     """Where a switch is none: would fewer do, if each feature had noise of its own?"""
     n, m = X.n_rows, X.n_features
-    if not (1 < params.d <= EXAMINED and m < n and m <= MOST_FEATURES):
+    if not (1 < params.d <= LIMITS.examined and m < n and m <= LIMITS.most_features):
         return
     moments = second_moments(X)
     found = unequal_noise(moments.product / n, n, most=params.d - 1)
@@ -253,7 +259,7 @@ def _examine_noise(examiner: Examiner, X: RowPasses, params: SwitchParams) -> No
         return
     low, high = np.sqrt([found.variances.min(), found.variances.max()])
     examiner.quantities["unequal_noise"] = {"n_switches": found.count.d, "least": float(low), "most": float(high)}
-    if high > UNEQUAL * low:
+    if high > LIMITS.unequal * low:
         examiner.doubt(
             "caution",
             f"Noise differs between features, from {low:.3g} to {high:.3g}: if each has its own, {found.count.d} "
@@ -262,29 +268,6 @@ def _examine_noise(examiner: Examiner, X: RowPasses, params: SwitchParams) -> No
 
 
 # ------------------------------------------------------------- conditions
-
-
-def condition_two(params: SwitchParams) -> tuple[Floats, Floats, list[int]]:
-    """Of each switch, relative to λ: smallest and largest |eigenvalue| of its projected Jacobian, and the sign of (31).
-
-    The Jacobian is L_uᵀ K'W'(2𝒞(I, I, e_i) − C)WK L_u with C^-½ in the place of WK: full rank under condition (II), by
-    Lemma 2. C and 𝒞 are the moments (8) of P(h).
-    """
-    d, P = params.d, np.exp(params.log_prior)
-    S = states(d)
-    C = pair_moments(P, d)
-    values, vectors = np.linalg.eigh(C)
-    root = vectors / np.sqrt(np.maximum(values, 1e-12))  # C^-½ up to a rotation
-    smallest, largest, sign = np.ones(d), np.ones(d), [-1] * d
-    for i in range(d if d > 1 else 0):
-        third = (S * (P * S[:, i])[:, None]).T @ S  # 𝒞(I, I, e_i)
-        A = root.T @ (2 * third - C) @ root
-        u = root.T @ C[:, i]  # the direction of switch i
-        L = np.linalg.svd(u[None])[2][1:].T
-        spectrum = np.linalg.eigvalsh(L.T @ A @ L)
-        smallest[i], largest[i] = np.abs(spectrum).min(), np.abs(spectrum).max()
-        sign[i] = -1 if spectrum[-1] < 0 else 1 if spectrum[0] > 0 else 0
-    return smallest, largest, sign
 
 
 def _examine_conditions(examiner: Examiner, params: SwitchParams, n: int) -> None:
@@ -297,7 +280,7 @@ def _examine_conditions(examiner: Examiner, params: SwitchParams, n: int) -> Non
     deviation = np.sqrt(np.maximum(p * (1 - p), 1e-12))
     correlation = np.abs((C - np.outer(p, p)) / np.outer(deviation, deviation)) - np.eye(params.d)
     room = 1 / np.sqrt(n)  # two standard errors of a proportion
-    unseen = (np.abs(p - 0.5) < EVEN + room) & (correlation.max(axis=1) < max(APART, 2 * room))
+    unseen = (np.abs(p - 0.5) < LIMITS.even + room) & (correlation.max(axis=1) < max(LIMITS.apart, 2 * room))
     for i in np.flatnonzero(unseen).tolist() if params.d > 2 else []:
         examiner.doubt(
             "caution",
@@ -314,18 +297,16 @@ def _examine_rivals(
     inside = replace(params, W=params.W @ basis)
     base = em(steps, inside, max_iter=2, tol=0.0)
     found = tested_rivals(steps, base.params, base.log_likelihood)
-    standing = [rival for rival in found if rival.stands]
     examiner.quantities["rivals"] = [
         {"u": list(r.u), "rigidity": r.rigidity, "outside": r.outside, "cost": r.cost, "needed": r.needed}
         for r in found
     ]
-    if not standing:
-        return
-    examiner.doubt("not identifiable", _report_rival(standing, on))
+    if standing := [rival for rival in found if rival.stands]:
+        examiner.doubt("not identifiable", _report_rival(standing, on))
 
 
 def _report_rival(standing: list[Rival], on: Floats) -> str:
-    always = np.flatnonzero(on > ALWAYS)
+    always = np.flatnonzero(on > LIMITS.always)
     pairs = {rival.u for rival in standing if sorted(rival.u)[-2:] == [1, 1] and sum(map(abs, rival.u)) == 2}
     d = len(on)
     if len(always):
@@ -338,11 +319,10 @@ def _report_rival(standing: list[Rival], on: Floats) -> str:
             "Switches exclude one another: rows are clusters, every union of switches explains them as well; use "
             "search='power', which takes the single clusters, or a mixture model."
         )
-    u = standing[0].u
-    names = " ".join(f"{'+' if c > 0 else '−'} h{i}" for i, c in enumerate(u) if c).removeprefix("+ ")
     return (
-        f"The combination {names} is a switch too, as far as these rows tell: it could replace one of its parts, with "
-        "other weights and the same likelihood; bring rows in which these switches are on together and apart."
+        f"The combination {combination_text(standing[0].u)} is a switch too, as far as these rows tell: it could "
+        "replace one of its parts, with other weights and the same likelihood; bring rows in which these switches are "
+        "on together and apart."
     )
 
 
@@ -363,7 +343,7 @@ def _examine_halves(
         change = np.maximum(change, relative_change(params.W, _fit_half(half, params, seed, noise)))
     examiner.quantities["half_sample_change"] = [float(min(value, 1e6)) for value in change]
     worst = int(change.argmax())
-    if change[worst] > UNSTABLE:
+    if change[worst] > LIMITS.unstable:
         examiner.doubt(
             "caution",
             f"Half of the rows alone give switch {worst} other weights (a change of {min(change[worst], 10):.0%}): "
@@ -372,30 +352,25 @@ def _examine_halves(
 
 
 def _fit_half(half: Floats, params: SwitchParams, seed: int, noise: float | None = None) -> Floats:
-    """The likelier of two fits: from the answer, and from its own spectral initialisation."""
-    if np.isnan(half).any():
-        return _fit_observed_half(half, params, seed, noise)
-    own = spectral_init(half, params.d, sigma=noise, rng=seed)
-    starts = [replace(params, centres=None), initial_params(own.W, own.probability, own.sigma2)]
-    best: tuple[float, Floats] | None = None
-    for start in starts:
+    """The likelier of two fits: from the answer, and from its own spectral initialisation.
+
+    Moments need complete rows: where values are missing a Gaussian model of this half completes them.
+    """
+    incomplete = bool(np.isnan(half).any())
+    filled = fill_rows(half, min(params.d, half.shape[1] - 1), seed) if incomplete else half
+    own = spectral_init(filled, params.d, sigma=noise, rng=seed)
+    fits = []
+    for start in (replace(params, centres=None), initial_params(own.W, own.probability, own.sigma2)):
+        if incomplete:
+            observed_fit = refine_observed(half, start, noise=noise, max_iter=LIMITS.half_iterations)
+            fits.append((observed_fit.log_likelihood, observed_fit.params.W))
+            continue
         basis = np.linalg.qr(start.W.T)[0]
         steps = plane_steps(half, basis, way_to_sum(start), noise)
         inside = replace(start, W=start.W @ basis, sigma2=steps.variance(start.sigma2))
-        fit = em(steps, inside, max_iter=HALF_ITERATIONS, tol=1e-7, accelerate=True)
-        if best is None or fit.log_likelihood > best[0]:
-            best = fit.log_likelihood, fit.params.W @ basis.T
-    assert best is not None
-    return best[1]
-
-
-def _fit_observed_half(half: Floats, params: SwitchParams, seed: int, noise: float | None) -> Floats:
-    """The same on the observed cells; moments need complete rows, which a Gaussian model of this half completes."""
-    filled = fill_rows(half, min(params.d, half.shape[1] - 1), seed)
-    own = spectral_init(filled, params.d, sigma=noise, rng=seed)
-    starts = [params, initial_params(own.W, own.probability, own.sigma2)]
-    fits = [refine_observed(half, start, noise=noise, max_iter=HALF_ITERATIONS) for start in starts]
-    return max(fits, key=lambda fit: fit.log_likelihood).params.W
+        fit = em(steps, inside, max_iter=LIMITS.half_iterations, tol=1e-7, accelerate=True)
+        fits.append((fit.log_likelihood, fit.params.W @ basis.T))
+    return max(fits, key=lambda fit: fit[0])[1]
 
 
 def relative_change(W: Floats, other: Floats) -> Floats:
@@ -406,125 +381,125 @@ def relative_change(W: Floats, other: Floats) -> Floats:
 
 
 # -----------------------------------------------------------------------------
-# Is another set of switches as good? Rigidity, (I) and (27) of the tensor eigenpair paper, checked on the fitted P(h).
+# Do the observed cells determine the switches where values are missing?
 #
-# Where some combination uᵀh of the switches is binary too, it can stand in for one of them: other weights, the same
-# likelihood. Combinations of two and three switches with coefficients ±1 cover what happens in practice: switches that
-# exclude one another (h_i + h_j), one that implies another (h_j − h_i), a baseline (1 − h_i), and their unions. Noise
-# blurs P(h), so a combination that looks nearly binary is tested: EM goes on with the states that speak against it
-# ruled out, and the fall of the log-likelihood says how much the data wanted them.
+# A weight is estimated from rows that show its feature while its switch is on; the joint probability of two switches
+# from rows that show features of both. Rows that show neither count for nothing, however many they are.
 #
-# Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018: rigidity (6), which is condition (I); in expectation (27), which
-#           Theorem 2 asks for as well
-# Needs     fitted switches, and EM steps on the plane of their weights
-# Promises  of combinations of up to three switches those that stand: ruling their contrary states out costs the
-#           likelihood no more than chance (a χ² quantile)
-# Differs   the paper asks for the condition and tests nothing; other coefficients than ±1, and more than three
-# switches, #           are not looked at
+# Paper     none; expected counts under the fitted model, from the E-step of `factors/em/missing.py`
+# Needs     fitted switches and the observed cells they were fitted to
+# Promises  a weight or a pair of switches that fewer rows than `fewest_cells` or `fewest_rows` determine is named
+# Differs   —
 #
-# Symbols   paper   here       shape    meaning
-#           u       u          (d,)     coefficients
-#           r(u)    rigidity   —        mean squared distance of uᵀh from 0 and 1
-#           P_h     log_prior  (2^d,)   of all on/off vectors
-
-SUSPECT = 0.05
-"""Combinations with more rows than this outside 0 and 1 are not binary; no test needed."""
-RIVALS_TESTED = 12
-"""Combinations tested, the most nearly binary ones."""
-RULED_OUT = -60.0
-"""Log-probability of a state that is ruled out: less than one row in any data."""
-PASSES = 12
-"""EM iterations of a test."""
-LEVEL = 0.001
-"""Level of the test: a fall of the log-likelihood below this quantile of χ²/2 is no evidence."""
+# Symbols   paper   here       shape       meaning
+#           —       on         (d, m)      expected rows that show feature j while switch k is on
+#           —       apart      (d, m)      the same, less what the other switches of these rows explain
+#           —       together   (m, m)      rows that show both features
+#           —       proportion (d, m)      w_kj² / ‖w_k‖²: where a switch can be seen
+#           —       of_pairs   (d, d)      rows that show at least `LIMITS.seen` of each of two switches
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A combination uᵀh that is (almost) binary, and what ruling its contrary states out costs in nats."""
+class ObservedCounts:
+    """What the observed cells show of every switch; see the symbols above."""
 
-    u: tuple[int, ...]
-    rigidity: float  # r(u) (27)
-    outside: float  # fraction of rows where uᵀh is neither 0 nor 1
-    cost: float = np.inf
-    needed: float = 0.0  # the cost that would be evidence against it
-
-    @property
-    def stands(self) -> bool:
-        """Whether the data does not speak against it."""
-        return self.cost <= self.needed
-
-
-@dataclass(frozen=True)
-class WithoutStates:
-    """EM steps with some states ruled out."""
-
-    inner: SwitchSteps
-    ruled_out: NDArray[np.bool_]
+    n: int
+    missing: float
+    on: Floats
+    apart: Floats
+    together: Floats
+    proportion: Floats
+    of_pairs: Floats
 
     @property
-    def n_cells(self) -> int:
-        return self.inner.n_cells
+    def rows_on(self) -> Floats:
+        """Expected rows (d,) that show a switch on: each counts by the fraction of the switch that it shows."""
+        return np.asarray((self.proportion * self.on).sum(axis=1))
 
-    def e_step(self, params: SwitchParams) -> SwitchStatistics:
-        return self.inner.e_step(params)
-
-    def objective(self, params: SwitchParams, statistics: SwitchStatistics) -> float:
-        return statistics.log_likelihood
-
-    def log_likelihood(self, statistics: SwitchStatistics) -> float:
-        return statistics.log_likelihood
-
-    def m_step(self, statistics: SwitchStatistics) -> SwitchParams:
-        return self.bare(self.inner.m_step(statistics))
-
-    def extrapolate(self, start: SwitchParams, once: SwitchParams, twice: SwitchParams) -> SwitchParams:
-        return self.bare(self.inner.extrapolate(start, once, twice))
-
-    def bare(self, params: SwitchParams) -> SwitchParams:
-        logs = np.where(self.ruled_out, RULED_OUT, params.log_prior)
-        logs = logs - np.log(np.exp(logs).sum())
-        return replace(params, log_prior=logs)
+    @property
+    def rows_off(self) -> Floats:
+        """The same of a switch that is off."""
+        return np.asarray((self.proportion * (np.diag(self.together) - self.on)).sum(axis=1))
 
 
-def combinations_of(params: SwitchParams) -> list[Rival]:
-    """Combinations of two and three switches with coefficients ±1, most nearly binary first.
-
-    Rigidity, condition (I), which is (6), and in expectation (27), says that no combination but the switches is binary.
-    """
-    d, P = params.d, np.exp(params.log_prior)
-    S = states(d)
-    found = []
-    for size in range(2, min(3, d) + 1):
-        for some in combinations(range(d), size):
-            code = S[:, list(some)] @ 2.0 ** np.arange(size)
-            probability = np.bincount(code.astype(np.intp), P, minlength=2**size)  # P of these switches alone
-            h = states(size)
-            for signs in product((1, -1), repeat=size):
-                if 1 not in signs:
-                    continue
-                value = h @ np.array(signs, np.float64)
-                off = np.abs(value - np.clip(value, 0, 1))
-                if not (probability @ (value > 0.5) > 1e-3):  # never on: nothing that could stand in
-                    continue
-                u = [0] * d
-                for at, sign in zip(some, signs, strict=True):
-                    u[at] = sign
-                found.append(Rival(tuple(u), float(probability @ off**2), float(probability @ (off > 0))))
-    return sorted(found, key=lambda rival: (rival.outside, rival.u))
+def count_observed(values: Floats, params: SwitchParams) -> ObservedCounts:
+    """Expected counts over rows (n, m), NaN where a value is missing."""
+    _, observed = split_missing(values)
+    both = expected_pairs(values, params)  # (m, d, d)
+    on = np.diagonal(both, axis1=1, axis2=2).T
+    room = 1e-9 * max(float(on.max(initial=0.0)), 1.0)
+    inverse = np.linalg.inv(both + room * np.eye(params.d))
+    apart = 1 / np.maximum(np.diagonal(inverse, axis1=1, axis2=2).T, 1e-300)
+    squares = params.W**2
+    proportion = squares / np.maximum(squares.sum(axis=1, keepdims=True), 1e-300)
+    seen = (observed @ proportion.T >= LIMITS.seen).astype(np.float64)
+    missing, together = float(1 - observed.mean()), observed.T @ observed
+    return ObservedCounts(len(values), missing, np.asarray(on), np.asarray(apart), together, proportion, seen.T @ seen)
 
 
-def tested_rivals(steps: SwitchSteps, params: SwitchParams, log_likelihood: float) -> list[Rival]:
-    """The most nearly binary combinations with the cost of ruling their contrary states out; `steps` on a plane."""
-    S, tested = states(params.d), []
-    for rival in combinations_of(params)[:RIVALS_TESTED]:
-        if rival.outside > SUSPECT:
-            break
-        value = S @ np.array(rival.u, np.float64)
-        against = (value < 0) | (value > 1)
-        without = WithoutStates(steps, against)
-        kept = em(without, without.bare(params), max_iter=PASSES, tol=1e-9)
-        free = min(int(against.sum()), max(int((np.exp(params.log_prior[against]) * steps.n_rows > 0.1).sum()), 1))
-        cost = max(log_likelihood - kept.log_likelihood, 0.0)
-        tested.append(replace(rival, cost=cost, needed=float(chi2.ppf(1 - LEVEL, free)) / 2))
-    return tested
+def examine_cells(examiner: Examiner, counts: ObservedCounts, names: Sequence[str | int]) -> None:
+    """Sentences about what the observed cells leave open."""
+    examiner.quantities |= {
+        "missing_share": counts.missing,
+        "rows_on": counts.rows_on.tolist(),
+        "fewest_cells": float(counts.apart.min()),
+    }
+    if counts.missing > LIMITS.most_missing:  # other checks see missing cells as the model draws them
+        examiner.doubt(
+            "caution",
+            f"{counts.missing:.0%} of the cells are missing, more than {LIMITS.most_missing:.0%}: too few remain to "
+            "check the fit; leave out the features and rows that are mostly empty.",
+        )
+    _examine_weights(examiner, counts, names)
+    _examine_groups(examiner, counts, names)
+    _examine_pairs(examiner, counts)
+
+
+def _examine_weights(examiner: Examiner, counts: ObservedCounts, names: Sequence[str | int]) -> None:
+    few = counts.apart < LIMITS.fewest_cells
+    for switch in np.flatnonzero(few.any(axis=1)).tolist():
+        at = np.flatnonzero(few[switch])
+        examiner.doubt(
+            "caution",
+            f"Switch {switch} is on, apart from the other switches, in about {counts.apart[switch, at].max():.0f} of "
+            f"the rows that show {_listed(names, at)}, fewer than {LIMITS.fewest_cells:.0f}: the data do not determine "
+            "its weights there; bring rows that show both, or leave these features out.",
+        )
+
+
+def _examine_groups(examiner: Examiner, counts: ObservedCounts, names: Sequence[str | int]) -> None:
+    """Groups of features that no row links."""
+    n_groups, group = connected_components(counts.together >= LIMITS.fewest_rows, directed=False)
+    if n_groups < 2:
+        return
+    smallest = np.flatnonzero(group == np.bincount(group).argmin())
+    examiner.doubt(
+        "caution",
+        f"The features form {n_groups} groups, of which no two are observed together in {LIMITS.fewest_rows:.0f} rows, "
+        f"one of them {_listed(names, smallest)}: the data do not tell which switches of one group are on together "
+        "with those of another; bring rows that show features of both, or fit each group by itself.",
+    )
+
+
+def _examine_pairs(examiner: Examiner, counts: ObservedCounts) -> None:
+    rows = counts.of_pairs.copy()
+    np.fill_diagonal(rows, np.inf)
+    if len(rows) < 2:
+        return
+    examiner.quantities["fewest_rows_of_a_pair"] = float(rows.min())
+    if rows.min() < LIMITS.fewest_rows:
+        first, second = sorted(np.unravel_index(int(rows.argmin()), rows.shape))
+        examiner.doubt(
+            "caution",
+            f"About {rows.min():.0f} rows show both switch {first} and switch {second}, fewer than "
+            f"{LIMITS.fewest_rows:.0f}: the data do not tell how often they are on together (joint_probabilities_); "
+            "bring rows that show the features of both.",
+        )
+
+
+def _listed(names: Sequence[str | int], at: np.ndarray) -> str:
+    """Features by their names, a few of them."""
+    listed = ", ".join(repr(names[n]) for n in at[: LIMITS.most_listed].tolist()) + (
+        ", …" if len(at) > LIMITS.most_listed else ""
+    )
+    return f"{'feature' if len(at) == 1 else 'features'} {listed}"

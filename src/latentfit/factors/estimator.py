@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -11,6 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from latentfit.core.checkpoint import CheckpointFile
+from latentfit.core.em import EMResult, SolverState
 from latentfit.core.errors import DataError, NotIdentifiableError
 from latentfit.core.estimator import LatentModel, seed_of
 from latentfit.core.frames import backend_of, build_frame
@@ -24,14 +28,32 @@ from latentfit.core.matrix import (
     store_scan,
     varying_features,
 )
+from latentfit.core.model_file import (
+    ROUNDING,
+    Arrays,
+    ModelFile,
+    plain_names,
+    read_names,
+    restore_fit_history,
+    typed,
+    with_fit_history,
+)
 from latentfit.core.numbers import is_amount
 from latentfit.core.progress import StageClock
-from latentfit.core.tensor.init import SpectralInit, SwitchCount, estimate_n_switches, estimate_noise, spectral_init
-from latentfit.core.tensor.whitened import Spectrum, divided, second_moments, spectrum
+from latentfit.core.tensor.binary import SpectralInit, spectral_init
+from latentfit.core.tensor.whitened import (
+    Spectrum,
+    SwitchCount,
+    divided,
+    estimate_n_switches,
+    estimate_noise,
+    second_moments,
+    spectrum,
+)
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.passes import RowPasses, over, passes_for
-from latentfit.factors.diagnostics.verdict import examine_switches, on_probabilities
+from latentfit.factors.diagnostics import examine_switches, on_probabilities
 from latentfit.factors.em.least_squares import alternating_least_squares, settle_baseline, weighted_least_squares
 from latentfit.factors.em.missing import (
     MOST_WITH_MISSING,
@@ -42,10 +64,11 @@ from latentfit.factors.em.missing import (
     refine_observed,
 )
 from latentfit.factors.em.steps import (
-    MOST_SWITCHES,
-    NOISE_FLOOR,
+    SETTINGS,
+    SwitchFit,
     SwitchParams,
     SwitchSolverState,
+    SwitchStatistics,
     initial_params,
     most_likely,
     posterior,
@@ -53,12 +76,8 @@ from latentfit.factors.em.steps import (
     squares_of,
     way_to_sum,
 )
-from latentfit.factors.estimator.saved import SwitchCheckpoint, SwitchFit, matrix_key, restore_switches, switch_state
-from latentfit.factors.init.candidates import greedy_params, selected_params
-from latentfit.factors.init.independent import factor_independent
-from latentfit.factors.init.missing import fill_rows
-from latentfit.factors.init.observed_count import MOST_TESTED, count_observed_switches
-from latentfit.factors.init.unequal_noise import determined, unequal_noise
+from latentfit.factors.init import factor_independent, fill_rows, greedy_params, selected_params
+from latentfit.factors.select import MOST_TESTED, count_observed_switches, determined, unequal_noise
 from latentfit.io.scan import Scan, whole
 
 Search = Literal["auto", "newton", "power", "independent"]
@@ -244,10 +263,10 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         clock = StageClock(self.verbose)
         with one_blas_thread():
             with clock.stage("data"):
-                whole = self._read_rows(X)
-                self._used_features = varying_features(whole)
-                self._constant = np.where(self._used_features, 0.0, whole.first)
-                matrix = whole.take_features(self._used_features) if not self._used_features.all() else whole
+                given = self._read_rows(X)
+                self._used_features = varying_features(given)
+                self._constant = np.where(self._used_features, 0.0, given.first)
+                matrix = given if self._used_features.all() else given.take_features(self._used_features)
                 matrix, observed = self._informative(matrix)
                 counted = None
                 if observed is not None:
@@ -330,7 +349,8 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         """The chosen refinement, and the second EM run where one switch is a baseline."""
         refined = self._refine(rows, params, checkpoint_file)
         if self.refine == "em" and self.max_iter and not (init is not None and init.exclusive):
-            refined, note = self._settle(rows, refined, checkpoint_file)
+            options = self._em_options(checkpoint_file, refined)
+            refined, note = settle_baseline(rows, refined, max_iter=self.max_iter, **options)
             notes = notes + ([note] if note else [])
         return refined, notes
 
@@ -370,13 +390,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         left = self.max_iter - fitted.n_iter
         if fitted.converged or left <= 0:
             return init, fitted, notes
-        on_iteration = None if checkpoint_file is None else checkpoint_file.writer()
-        saved = None if checkpoint_file is None else checkpoint_file.saved
-        last = refine_observed(
-            values, fitted.params, noise=self.noise, max_iter=left, tol=self.tol, callback=self._progress("EM"),
-            resume_from=None if saved is None else saved.place.resume_from,
-            on_iteration=None if on_iteration is None else lambda at: on_iteration(SwitchSolverState(at)),
-        )  # fmt: skip
+        last = refine_observed(values, fitted.params, max_iter=left, **self._em_options(checkpoint_file))
         return init, replace(last, n_iter=fitted.n_iter + last.n_iter, path=fitted.path + last.path[1:]), notes
 
     def _initialised(self, filled: Floats, d: int) -> Attempt:
@@ -445,49 +459,32 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             X, d, sigma=self.noise, search=self.search, filter_=None if self.filter == "auto" else self.filter,
             split=self.split, rng=rng, spectrum_=eigen,
         )  # fmt: skip
-        notes = list(init.notes)
         if self.search == "auto" and self.refine == "em" and self.max_iter > 0:
             params, note = selected_params(X, init, rng, self.noise)
-            notes += [note] if note else []
-        else:
-            params = greedy_params(init)
-        return init, params, notes
+            return init, params, [*init.notes, *([note] if note else [])]
+        return init, greedy_params(init), list(init.notes)
 
     def _refine(self, X: RowPasses, params: SwitchParams, checkpoint_file: SwitchCheckpoint | None) -> SwitchFit:
         """The chosen refinement; all but EM change the weights alone."""
         if self.refine == "em":
-            saved = None if checkpoint_file is None else checkpoint_file.saved
-            if saved is not None and saved.first is not None:
-                return saved.first
-            return refine_switches(
-                X, params, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
-                resume_from=None if saved is None else saved.place,
-                on_iteration=None if checkpoint_file is None else checkpoint_file.writer(),
-            )  # fmt: skip
-        if self.refine is not None and self.max_iter == 0:
-            return refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
-        if self.refine == "wls":
-            params = replace(params, W=weighted_least_squares(X.whole(), params.W, float(np.sqrt(params.sigma2))))
-        elif self.refine == "als":
-            first = (X.whole() @ np.linalg.pinv(params.W) > 0.5).astype(np.float64)
+            if checkpoint_file is not None and checkpoint_file.saved is not None and checkpoint_file.saved.first:
+                return checkpoint_file.saved.first
+            return refine_switches(X, params, max_iter=self.max_iter, **self._em_options(checkpoint_file))
+        W, n_iter, converged = params.W, 0, self.refine is None or self.max_iter > 0
+        if self.refine == "wls" and self.max_iter:
+            W = weighted_least_squares(X.whole(), W, float(np.sqrt(params.sigma2)))
+        elif self.refine == "als" and self.max_iter:
+            first = (X.whole() @ np.linalg.pinv(W) > 0.5).astype(np.float64)
             W, _, n_iter, converged = alternating_least_squares(
                 X.whole(), first, max_iter=self.max_iter, stop=self.tol > 0
             )
-            found = refine_switches(X, replace(params, W=W), noise=self.noise, max_iter=0, tol=self.tol)
-            return replace(found, n_iter=n_iter, converged=converged)
-        unrefined = refine_switches(X, params, noise=self.noise, max_iter=0, tol=self.tol)
-        return replace(unrefined, converged=True)
+        evaluated = refine_switches(X, replace(params, W=W), noise=self.noise, max_iter=0, tol=self.tol)
+        return replace(evaluated, n_iter=n_iter, converged=converged)
 
-    def _settle(
-        self, X: RowPasses, refined: SwitchFit, checkpoint_file: SwitchCheckpoint | None
-    ) -> tuple[SwitchFit, str | None]:
-        """The second EM run, where one switch is a baseline."""
-        saved = None if checkpoint_file is None else checkpoint_file.saved
-        return settle_baseline(
-            X, refined, noise=self.noise, max_iter=self.max_iter, tol=self.tol, callback=self._progress("EM"),
-            resume_from=None if saved is None or saved.first is None else saved.place,
-            on_iteration=None if checkpoint_file is None else checkpoint_file.writer(refined),
-        )  # fmt: skip
+    def _em_options(self, checkpoint_file: SwitchCheckpoint | None, first: SwitchFit | None = None) -> dict[str, Any]:
+        """Options of an EM run; `first` is the result of the run before it."""
+        saved = {} if checkpoint_file is None else checkpoint_file.options(first)
+        return {"noise": self.noise, "tol": self.tol, "callback": self._progress("EM"), **saved}
 
     def _keep(
         self,
@@ -504,7 +501,9 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         self._passes, self._spectral = rows, init
         self._keep_fit(refined)
         square = squares_of(rows) / (rows.n_rows * rows.n_features)
-        self.noise_ = 0.0 if self._params.sigma2 <= 2 * NOISE_FLOOR * square else float(np.sqrt(self._params.sigma2))
+        self.noise_ = (
+            0.0 if self._params.sigma2 <= 2 * SETTINGS.noise_floor * square else float(np.sqrt(self._params.sigma2))
+        )
         self.selection_ = None
         if count is not None:
             by = "rank" if count.noise_free else "eigenvalues above the noise"
@@ -570,8 +569,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         -------
         ndarray of int of shape (n_samples, n_components)
         """
-        rows = self._rows(X)
-        incomplete = np.isnan(rows).any(axis=1)
+        rows, incomplete = self._rows(X)
         on = np.empty((len(rows), self.n_components_), np.int64)
         with one_blas_thread():
             on[~incomplete] = most_likely(rows[~incomplete], self._params)
@@ -654,8 +652,7 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
         return build_frame({str(name): rows[:, at] for at, name in enumerate(names)}, self._backend)
 
     def _posterior(self, X: Any) -> tuple[Floats, Floats]:
-        rows = self._rows(X)
-        incomplete = np.isnan(rows).any(axis=1)
+        rows, incomplete = self._rows(X)
         on, logs = np.empty((len(rows), self.n_components_)), np.empty(len(rows))
         with one_blas_thread():
             on[~incomplete], logs[~incomplete] = posterior(rows[~incomplete], self._params)
@@ -663,15 +660,17 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
                 on[incomplete], logs[incomplete] = posterior_observed(rows[incomplete], self._params)
         return on, logs
 
-    def _rows(self, X: Any) -> Floats:
+    def _rows(self, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
+        """Rows of the features of the fit, on its scale, and which of them miss a value."""
         check_is_fitted(self)
         rows = np.ascontiguousarray(self._read(whole(X), reset=False).values[:, self._used_features])
-        if self.n_components_ > MOST_WITH_MISSING and np.isnan(rows).any():
+        incomplete = np.asarray(np.isnan(rows).any(axis=1))
+        if self.n_components_ > MOST_WITH_MISSING and incomplete.any():
             raise DataError(
                 f"rows must be complete for a model of more than {MOST_WITH_MISSING} switches, got missing values "
                 f"(NaN) for one of {self.n_components_}; fill the missing values, or leave these rows out"
             )
-        return rows if self.feature_noise == "equal" else divided(rows, self._scale)
+        return rows if self.feature_noise == "equal" else divided(rows, self._scale), incomplete
 
     # -------------------------------------------------------------- input
 
@@ -683,10 +682,10 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             self._backend, matrix = "pyarrow", store_scan(X)
             self._name_features(matrix.names)
             self._check_rows(matrix.n_rows)
-        elif self.engine in ("auto", "memory"):
-            return self._read(X)
         else:
             read = self._read(X)
+            if self.engine in ("auto", "memory"):
+                return read
             check_values(read.values, read.names)
             matrix = store_matrix(read)
         if matrix.n_features > matrix.n_rows:  # then the spectrum is as large as the data
@@ -711,33 +710,78 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
             raise DataError(f"the data has {n_rows} rows (n_samples={n_rows}); give {least} at least")
 
     def _check_options(self) -> None:
-        for name, known in (("search", Search), ("filter", Filter)):
-            if getattr(self, name) not in get_args(known):
-                raise DataError(
-                    f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}; give one of them"
-                )
-        if self.refine is not None and self.refine not in get_args(Refine):
-            raise DataError(
-                f"refine must be one of {', '.join(get_args(Refine))} or None, got {self.refine!r}; give one of them"
-            )
+        kinds = {"search": Search, "filter": Filter, "refine": Refine, "feature_noise": FeatureNoise}
+        for name, kind in kinds.items():
+            value, known = getattr(self, name), ", ".join(get_args(kind)) + (" or None" if name == "refine" else "")
+            if value not in get_args(kind) and not (name == "refine" and value is None):
+                raise DataError(f"{name} must be one of {known}, got {value!r}; give one of them")
         if self.noise is not None and not is_amount(self.noise):
             raise DataError(f"noise must be a standard deviation >= 0 or None, got {self.noise!r}; give such a number")
-        if self.feature_noise not in get_args(FeatureNoise):
-            raise DataError(f"feature_noise must be 'equal' or 'unequal', got {self.feature_noise!r}; give one of them")
         if self.noise is not None and self.feature_noise == "unequal":
             raise DataError(
                 f"noise must be None with feature_noise='unequal', got {self.noise!r}; leave it out, or give "
                 "feature_noise='equal'"
             )
-        if self.n_components is not None and not 1 <= self.n_components <= MOST_SWITCHES:
+        if self.n_components is not None and not 1 <= self.n_components <= SETTINGS.most_switches:
             raise DataError(
-                f"n_components must be an int from 1 to {MOST_SWITCHES} or None, got {self.n_components}; give one"
+                f"n_components must be an int from 1 to {SETTINGS.most_switches} or None, got {self.n_components}; "
+                "give one"
             )
 
     # --------------------------------------------------------- model file
 
-    _state = switch_state
-    _restore = restore_switches
+    def _state(self) -> tuple[Arrays, dict[str, Any]]:
+        arrays = {
+            "weights": np.ascontiguousarray(self._params.W),
+            "log_prior": self._params.log_prior,
+            "constant": np.nan_to_num(self._constant),
+            "scale": self._scale,
+        }
+        metadata = {
+            "names": plain_names(self._names),
+            "kept": np.flatnonzero(self._used_features).tolist(),
+            "empty": np.flatnonzero(
+                np.isnan(self._constant)
+            ).tolist(),  # features without a value: no constant is known
+            "sigma2": float(self._params.sigma2),
+            "noise": float(self.noise_),
+        }
+        return with_fit_history(self, arrays, metadata)
+
+    def _restore(self, arrays: Arrays, metadata: dict[str, Any]) -> None:
+        W, log_prior = arrays["weights"], arrays["log_prior"]
+        names = read_names(metadata, "names")
+        if (
+            W.ndim != 2
+            or not 1 <= len(W) <= SETTINGS.most_switches
+            or W.shape[1] != len(names)
+            or W.dtype != np.float64
+        ):
+            raise ValueError(f"weights have shape {W.shape} for {len(names)} features")
+        if log_prior.shape != (2 ** len(W),) or log_prior.dtype != np.float64:
+            raise ValueError(f"log_prior has shape {log_prior.shape} for {len(W)} switches")
+        if abs(float(np.exp(np.minimum(log_prior, 1.0)).sum()) - 1) > ROUNDING:
+            raise ValueError("log_prior holds probabilities that do not sum to one")
+        restore_fit_history(self, arrays, metadata, names)
+        m = self.n_features_in_
+        used, empty = typed(metadata, "kept", list), metadata.get("empty", [])  # files of 0.1.0 had no empty features
+        for name, places in (("kept", used), ("empty", empty)):
+            if not isinstance(places, list) or not all(type(at) is int and 0 <= at < m for at in places):
+                raise ValueError(f"{name} names a feature that does not exist")
+        if len(used) != len(names) or used != sorted(set(used)):
+            raise ValueError(f"kept does not name {len(names)} features, names one twice, or is not in order")
+        sigma2, self.noise_ = typed(metadata, "sigma2", float), typed(metadata, "noise", float)
+        if sigma2 <= 0 or self.noise_ < 0:
+            raise ValueError(f"sigma2 is {sigma2} and noise {self.noise_}")
+        self._constant = arrays.get("constant", np.zeros(m)).copy()  # files of 0.1.0 had neither constant nor scale
+        if self._constant.shape != (m,) or not np.isfinite(self._constant).all():
+            raise ValueError(f"constant has shape {self._constant.shape} for {m} features")
+        self._constant[empty] = np.nan
+        self._scale = arrays.get("scale", np.ones(len(names)))
+        if self._scale.shape != (len(names),) or not (np.isfinite(self._scale) & (self._scale > 0)).all():
+            raise ValueError(f"scale has shape {self._scale.shape} for {len(names)} features, or is not positive")
+        self._names, self._used_features = tuple(names), np.isin(np.arange(m), used)
+        self._publish(SwitchParams(W, log_prior, sigma2))
 
     _names: tuple[str | int, ...]  # of the features that vary
     _used_features: NDArray[np.bool_]  # which those are
@@ -745,3 +789,83 @@ class BinaryFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LatentMod
     _last: tuple[float, float] | None  # the last switch's eigenvalue and its threshold, where noise is unequal
     _missing: Floats | None  # the rows as they came, where values are missing
     _constant: Floats  # what features that were set aside always are
+
+
+# -----------------------------------------------------------------------------
+# The checkpoint of a fit: the solver state of its EM run, and the first run's result during the second.
+#
+# A fit runs EM once, and once more where one switch is a baseline (`factors/em/least_squares.py`); each run is first in
+# the plane of the initialisation, then beyond it. What comes before (moments, search, multi-start selection) is
+# computed again when a fit resumes: it takes a few passes over the data and gives the same bits.
+
+
+@dataclass(frozen=True)
+class SavedSwitches:
+    """Solver state of an interrupted fit, and the result of its first EM run if that had ended."""
+
+    place: SwitchSolverState
+    first: SwitchFit | None
+
+
+class SwitchCheckpoint(CheckpointFile):
+    """The file of one fit of switches."""
+
+    @property
+    def saved(self) -> SavedSwitches | None:
+        return None if self.file is None else _saved(self.file)
+
+    def options(self, first: SwitchFit | None = None) -> dict[str, Any]:
+        """Options of an EM run that continues from this file and is written to it, after the run `first` if any."""
+        saved = self.saved
+        there = saved is not None and (saved.first is None) == (first is None)
+        return {"resume_from": saved.place if saved is not None and there else None, "on_iteration": self.writer(first)}
+
+    def writer(self, first: SwitchFit | None = None) -> Callable[[SwitchSolverState], None]:
+        """Callback of an EM run after every iteration; `first` is the result of the run before it."""
+
+        def write(place: SwitchSolverState) -> None:
+            if not self.due:
+                return
+            resume_from, before = place.resume_from, place.before
+            arrays = _arrays(resume_from.params, "") | {"path": np.array(resume_from.path)}
+            facts: dict[str, Any] = {"n_iter": resume_from.n_iter, "before": None, "first": None}
+            if before is not None:
+                arrays["before_path"], facts["before"] = np.array(before[1]), before[0]
+            if first is not None:
+                arrays |= _arrays(first.params, "first_") | {"first_path": np.array(first.path)}
+                facts["first"] = [first.n_iter, first.converged, first.log_likelihood, first.objective]
+            self.write(arrays, facts)
+
+        return write
+
+
+def matrix_key(eigen: Spectrum, names: tuple[str | int, ...]) -> str:
+    """Key of a matrix: its features and their first two moments."""
+    known = hashlib.sha256(repr((eigen.n, names)).encode())
+    known.update(eigen.mean.tobytes())
+    known.update(eigen.values.tobytes())
+    return known.hexdigest()
+
+
+def _arrays(params: SwitchParams, prefix: str) -> Arrays:
+    arrays = {"W": np.ascontiguousarray(params.W), "log_prior": params.log_prior, "sigma2": np.array([params.sigma2])}
+    arrays |= {} if params.centres is None else {"centres": params.centres}
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _params(arrays: Arrays, prefix: str) -> SwitchParams:
+    sigma2 = float(arrays[prefix + "sigma2"][0])
+    return SwitchParams(arrays[prefix + "W"], arrays[prefix + "log_prior"], sigma2, arrays.get(prefix + "centres"))
+
+
+def _saved(file: ModelFile) -> SavedSwitches:
+    arrays, facts = file.arrays, file.metadata
+    resume_from = SolverState(_params(arrays, ""), int(facts["n_iter"]), arrays["path"].tolist())
+    before = None if facts["before"] is None else (int(facts["before"]), arrays["before_path"].tolist())
+    first = None
+    if facts["first"] is not None:
+        n_iter, converged, log_likelihood, objective = facts["first"]
+        params, path = _params(arrays, "first_"), arrays["first_path"].tolist()
+        statistics = SwitchStatistics(log_likelihood, np.empty(0), np.empty((0, 0)), None)  # no longer used
+        first = EMResult(params, statistics, objective, log_likelihood, n_iter, converged, path)
+    return SavedSwitches(SwitchSolverState(resume_from, before), first)

@@ -5,7 +5,7 @@ the score of the likelihood of the observed cells: with a zero-mean Gaussian mod
 them, s = Σ_oo⁻¹ x_o of every row has the covariance P = Σ_oo⁻¹ unless there is a further factor. Along directions
 orthogonal to L the eigenvalues of Σ_i s sᵀ relative to Σ_i P take the place of the sample eigenvalues beyond the r-th.
 
-Paper     Kritchman & Nadler 2009 (the test, see `core/tensor/init.py`); Tipping & Bishop 1999 (the model)
+Paper     Kritchman & Nadler 2009 (the test, see `core/tensor/binary.py`); Tipping & Bishop 1999 (the model)
 Needs     values missing at random, noise of one variance in all features, features ≤ `MOST_TESTED`
 Promises  on complete rows the eigenvalues of `n_switches` over σ²
 Differs   the number of rows in the threshold is the one that gives a Wishart matrix the same mean squared deviation
@@ -24,8 +24,8 @@ import numpy as np
 
 from latentfit.core.kernels import Floats
 from latentfit.core.matrix import hash_rows
-from latentfit.core.tensor.init import ALPHA, SwitchCount, threshold
-from latentfit.factors.init.missing import BLOCK, FIT_ROWS, GaussianRows, fit_gaussian_rows, latent_rows
+from latentfit.core.tensor.whitened import ALPHA, SwitchCount, count_switches, threshold
+from latentfit.factors.init import BLOCK, FIT_ROWS, GaussianRows, fit_gaussian_rows, latent_rows
 
 MOST_TESTED = 300
 """Features up to which the score is tested: its cost grows with their third power."""
@@ -98,9 +98,9 @@ def _deviation(rows: Floats, model: GaussianRows, basis: Floats) -> float:
     _, inverse = latent_rows(np.zeros_like(rows), observed, model)
     total = 0.0
     for mask, M_inverse in zip(observed, inverse, strict=True):
-        shown, L = basis * mask[:, None], model.loadings
-        through = shown.T @ L
-        Q = (shown.T @ shown - through @ M_inverse @ through.T) / model.sigma2
+        masked, L = basis * mask[:, None], model.loadings
+        through = masked.T @ L
+        Q = (masked.T @ masked - through @ M_inverse @ through.T) / model.sigma2
         total += float(np.trace(Q)) ** 2 + float((Q * Q).sum())
     return total / max(len(rows), 1)
 
@@ -117,11 +117,96 @@ def count_observed_switches(values: Floats, most: int, noise: float | None, seed
     square = float(np.nanmean(values**2))
     before = observed_values(values, 0, seed).ratio(ALPHA, noise) if limit else np.inf
     for rank in range(1, limit):
-        found = observed_values(values, rank, seed)
-        if found.sigma2 <= NOISE_FREE * square:
+        observed = observed_values(values, rank, seed)
+        if observed.sigma2 <= NOISE_FREE * square:
             return SwitchCount(rank, 0.0, True, (np.inf, 0.0))
-        ratio = found.ratio(ALPHA, noise)
+        ratio = observed.ratio(ALPHA, noise)
         if ratio <= 1:
-            return SwitchCount(rank, found.sigma2, False, (before, ratio))
+            return SwitchCount(rank, observed.sigma2, False, (before, ratio))
         before = ratio
     return SwitchCount(max(limit, 1), 0.0, False, (before, 0.0))
+
+
+# -----------------------------------------------------------------------------
+# How many switches there are and how strong the noise of each feature is, where features differ in noise.
+#
+# Papers    Jöreskog 1967 (maximum likelihood factor analysis): M = L Lᵀ + Ψ with L of k columns and Ψ diagonal, by
+#           eigenvectors of Ψ^-½ M Ψ^-½; Kritchman & Nadler 2009 for the number, as `core/tensor/binary.py`
+# Needs     more rows than features, and enough features that Ψ is determined: (m − k)² ≥ m + k (Ledermann)
+# Promises  a fixed point of the likelihood's equations; the smallest k under which no further eigenvalue of the rows,
+#           each feature divided by its noise, rises above what noise alone makes
+# Differs   M is the second moment, not the covariance: a switch that is nearly always on would vanish with the mean. A
+#           switch that moves one feature alone is noise of that feature here: M does not distinguish them
+#
+# Symbols   here       shape   meaning
+#           M          (m, m)  second moment E[x ⊗ x]
+#           variances  (m,)    Ψ, the noise of each feature
+
+STEPS, SETTLED = 300, 1e-4
+"""Steps at most, and the relative change of the noise at which they end."""
+LEAST = 1e-6
+"""Smallest noise variance of a feature, as a fraction of its mean square (a Heywood case would be zero)."""
+
+
+@dataclass(frozen=True)
+class UnequalNoise:
+    """The number of switches with its margins, and the noise variance of every feature (m,).
+
+    `last` is the eigenvalue of the last switch and what noise alone makes of it, features divided by their noise beside
+    one switch fewer: their noise beside all of them would make room for the last one, whether it exists or not.
+    """
+
+    count: SwitchCount
+    variances: Floats
+    last: tuple[float, float]
+
+
+def determined(m: int, k: int) -> bool:
+    """Whether m features determine the noise of each beside k factors (Ledermann's bound)."""
+    return 0 < k < m and (m - k) ** 2 >= m + k
+
+
+def feature_variances(M: Floats, k: int) -> Floats:
+    """Noise variance (m,) of each feature beside k factors."""
+    square = np.diag(M)
+    if not k:
+        return np.array(square)
+    # what the other features leave unexplained of each is an upper bound of its noise
+    variances = np.clip(1 / np.diag(np.linalg.pinv(M, hermitian=True)), LEAST * square, square)
+    for _ in range(STEPS):
+        scale = np.sqrt(variances)
+        values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
+        explained = variances * (vectors[:, -k:] ** 2 @ np.maximum(values[-k:] - 1, 0.0))
+        new = np.clip(square - explained, LEAST * square, square)
+        moved = float(np.abs(new / variances - 1).max())
+        variances = new
+        if moved < SETTLED:
+            break
+    return np.asarray(variances)
+
+
+def unequal_noise(M: Floats, n: int, *, most: int, d: int | None = None) -> UnequalNoise | None:
+    """The noise of every feature, and the smallest number of switches that it goes with (or d, where it is known).
+
+    None when no number up to `most` does.
+    """
+    m = len(M)
+    before = _scaled_values(M, feature_variances(M, 0 if d is None else d - 1))
+    for k in range(1, most + 1) if d is None else (d,):
+        if not determined(m, k):
+            return None
+        variances = feature_variances(M, k)
+        values = _scaled_values(M, variances)
+        count = count_switches(values, n, m)
+        if d is not None or count.d <= k:
+            last = float(before[k - 1]), threshold(before, n, m, k, ALPHA)
+            margins = last[0] / max(last[1], 1e-300), count.margins[1]
+            return UnequalNoise(SwitchCount(k, 1.0, False, margins), variances, last)
+        before = values
+    return None
+
+
+def _scaled_values(M: Floats, variances: Floats) -> Floats:
+    """Eigenvalues, largest first, of the second moment of features divided by their noise."""
+    scale = np.sqrt(variances)
+    return np.asarray(np.linalg.eigvalsh(M / np.outer(scale, scale))[::-1])
