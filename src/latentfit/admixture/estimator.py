@@ -232,11 +232,11 @@ class Admixture(TransformerMixin, LatentModel):
                 )
             with clock.stage("number"):
                 saved = None if checkpoint_file is None else checkpoint_file.saved
-                self._path, number = self._choose(panel) if saved is None else (saved.path, saved.number)
+                self._path, n_populations = self._choose(panel) if saved is None else (saved.path, saved.n_populations)
             with clock.stage("refine"):
-                fit = self._refine(snps, number, checkpoint_file)
+                fit = self._refine(snps, n_populations, checkpoint_file)
                 self._keep(genotypes, snps, order, fit)
-        self._clock, self._notes = clock, self._warn(genotypes, fit, number)
+        self._clock, self._notes = clock, self._warn(genotypes, fit, n_populations)
         if checkpoint_file is not None:
             checkpoint_file.done()
         self._warn_limit()
@@ -250,7 +250,7 @@ class Admixture(TransformerMixin, LatentModel):
                     f"n_populations must be an int from 1 to {most} for {panel.n_samples} people and {panel.n_snps} "
                     f"SNPs that vary, got {self.n_populations}; give a number in this range, or None to estimate it"
                 )
-            return None, int(self.n_populations)  # a checkpoint holds no number of numpy
+            return None, int(self.n_populations)  # a checkpoint holds no integer of numpy
         path = choose_populations(
             panel,
             most=max(min(MOST_TRIED, panel.n_samples // 3, panel.n_snps // 3), 1),
@@ -261,7 +261,7 @@ class Admixture(TransformerMixin, LatentModel):
         )
         return path, path.chosen
 
-    def _refine(self, snps: SnpPasses, number: int, checkpoint_file: AncestryCheckpoint | None) -> AncestryFit:
+    def _refine(self, snps: SnpPasses, n_populations: int, checkpoint_file: AncestryCheckpoint | None) -> AncestryFit:
         rng, means = np.random.default_rng(self._seed()), snps.genotypes.means
 
         def tensor_init(space: Subspace) -> Ancestry:
@@ -270,11 +270,11 @@ class Admixture(TransformerMixin, LatentModel):
 
         saved = None if checkpoint_file is None else checkpoint_file.saved
         return fit_ancestry(
-            snps, means, number,
+            snps, means, n_populations,
             likelihood=self._likelihood, max_iter=self.max_iter, tol=self.tol, rng=rng,
-            init=("tensor eigenpairs", tensor_init) if self.init == "tensor" and number > 1 else None,
+            init=("tensor eigenpairs", tensor_init) if self.init == "tensor" and n_populations > 1 else None,
             callback=self._progress("likelihood"), resume_from=None if saved is None else saved.place,
-            on_iteration=None if checkpoint_file is None else checkpoint_file.writer(number, self._path),
+            on_iteration=None if checkpoint_file is None else checkpoint_file.writer(n_populations, self._path),
         )  # fmt: skip
 
     def _keep(self, genotypes: AnyGenotypes, snps: SnpPasses, order: NDArray[np.intp], fit: AncestryFit) -> None:
@@ -309,11 +309,11 @@ class Admixture(TransformerMixin, LatentModel):
             out[aside] = frequencies_given(part, self.ancestry_[self._people], start)
         return out
 
-    def _warn(self, genotypes: AnyGenotypes, fit: AncestryFit, number: int) -> list[str]:
+    def _warn(self, genotypes: AnyGenotypes, fit: AncestryFit, n_populations: int) -> list[str]:
         people = genotypes.n_samples
         how = "likelihood" if self._likelihood else "least squares"
         why = "as given" if self.refine != "auto" else f"{people} people, likelihood from {FIT.least_people} on"
-        notes = [f"{number} populations by {how} ({why}), initialised from {fit.init_name}"]
+        notes = [f"{n_populations} populations by {how} ({why}), initialised from {fit.init_name}"]
         if self._path is not None:
             errors = ", ".join(
                 f"{k}: {error:.5f}" for k, error in zip(self._path.n_populations, self._path.error, strict=True)
@@ -568,7 +568,8 @@ class Admixture(TransformerMixin, LatentModel):
 # -----------------------------------------------------------------------------
 # The checkpoint of a fit of ancestry: the number of populations, the selected initialisation, the solver state.
 #
-# A fit that resumes repeats neither the search for a number nor multi-start selection: their results are in the file.
+# A fit that resumes repeats neither the search for the number of populations nor multi-start selection: their results
+# are in the file.
 
 
 @dataclass(frozen=True)
@@ -576,7 +577,7 @@ class SavedAncestry:
     """Solver state of an interrupted fit, and what had been selected before."""
 
     place: AncestrySolverState
-    number: int
+    n_populations: int
     path: NumberPath | None
 
 
@@ -587,7 +588,7 @@ class AncestryCheckpoint(CheckpointFile):
     def saved(self) -> SavedAncestry | None:
         return None if self.file is None else _saved(self.file)
 
-    def writer(self, number: int, path: NumberPath | None) -> Callable[[AncestrySolverState], None]:
+    def writer(self, n_populations: int, path: NumberPath | None) -> Callable[[AncestrySolverState], None]:
         """Callback after every iteration of EM."""
 
         def write(place: AncestrySolverState) -> None:
@@ -601,9 +602,8 @@ class AncestryCheckpoint(CheckpointFile):
                 "path": np.array(place.resume_from.path),
             }
             cv = None if path is None else plain(vars(path))
-            self.write(
-                arrays, {"n_iter": place.resume_from.n_iter, "start": place.init_name, "number": number, "cv": cv}
-            )
+            facts = {"n_iter": place.resume_from.n_iter, "start": place.init_name}
+            self.write(arrays, facts | {"n_populations": n_populations, "cv": cv})
 
         return write
 
@@ -621,7 +621,7 @@ def _saved(file: ModelFile) -> SavedAncestry:
     resume_from = SolverState(params, int(facts["n_iter"]), arrays["path"].tolist())
     path = None if facts["cv"] is None else NumberPath(**facts["cv"])
     return SavedAncestry(
-        AncestrySolverState(facts["start"], arrays["spectrum"], resume_from), int(facts["number"]), path
+        AncestrySolverState(facts["start"], arrays["spectrum"], resume_from), int(facts["n_populations"]), path
     )
 
 

@@ -24,12 +24,12 @@ PAPERS = (
 
 def page_of(fitted: Admixture, context: Context) -> Page:
     """Verdict, bars, populations, cross-validation."""
-    report, number = fitted.report_, fitted.n_populations_
+    report, K = fitted.report_, fitted.n_populations_
     proportions, names = people_of(fitted, context.data.get("input"))
     return page_about(
         report,
         context,
-        title=f"Ancestry of {len(proportions):,} people from {number} population{'s' if number > 1 else ''}",
+        title=f"Ancestry of {len(proportions):,} people from {K} population{'s' if K > 1 else ''}",
         family="ancestry",
         figures=_figures(fitted, proportions),
         picture=_bars(fitted, proportions, names),

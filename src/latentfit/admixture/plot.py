@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -86,11 +86,7 @@ def matched_colours(proportions: Sequence[Floats]) -> list[NDArray[np.intp]]:
         left, right = linear_sum_assignment(-common)
         colour = np.full(after.shape[1], -1)
         colour[right] = colours[-1][left]
-        free = (
-            number
-            for number in range(2 * sum(proportion.shape[1] for proportion in proportions))
-            if number not in colour
-        )
+        free = (unused for unused in count() if unused not in colour)
         for k in np.flatnonzero(colour < 0):
             colour[k] = next(free)
         colours.append(colour)

@@ -5,7 +5,7 @@ the score of the likelihood of the observed cells: with a zero-mean Gaussian mod
 them, s = Σ_oo⁻¹ x_o of every row has the covariance P = Σ_oo⁻¹ unless there is a further factor. Along directions
 orthogonal to L the eigenvalues of Σ_i s sᵀ relative to Σ_i P take the place of the sample eigenvalues beyond the r-th.
 
-Paper     Kritchman & Nadler 2009 (the test, see `core/tensor/binary.py`); Tipping & Bishop 1999 (the model)
+Paper     Kritchman & Nadler 2009 (the test, see `core/tensor/whitened.py`); Tipping & Bishop 1999 (the model)
 Needs     values missing at random, noise of one variance in all features, features ≤ `MOST_TESTED`
 Promises  on complete rows the eigenvalues of `n_switches` over σ²
 Differs   the number of rows in the threshold is the one that gives a Wishart matrix the same mean squared deviation
@@ -131,7 +131,7 @@ def count_observed_switches(values: Floats, most: int, noise: float | None, seed
 # How many switches there are and how strong the noise of each feature is, where features differ in noise.
 #
 # Papers    Jöreskog 1967 (maximum likelihood factor analysis): M = L Lᵀ + Ψ with L of k columns and Ψ diagonal, by
-#           eigenvectors of Ψ^-½ M Ψ^-½; Kritchman & Nadler 2009 for the number, as `core/tensor/binary.py`
+#           eigenvectors of Ψ^-½ M Ψ^-½; Kritchman & Nadler 2009 for the number, as `core/tensor/whitened.py`
 # Needs     more rows than features, and enough features that Ψ is determined: (m − k)² ≥ m + k (Ledermann)
 # Promises  a fixed point of the likelihood's equations; the smallest k under which no further eigenvalue of the rows,
 #           each feature divided by its noise, rises above what noise alone makes

@@ -259,8 +259,8 @@ def exclusive_pairs(T: Floats, pairs: Eigenpairs, tolerance: float) -> NDArray[n
 #
 # Paper     Jaffe, Weiss, Carmi, Kluger & Nadler 2018, "Learning Binary Latent Variable Models: A Tensor Eigenpair
 #           Approach", the steps of Algorithm 1, and of Algorithm 2 without noise; probabilities by Lemma 1
-# Needs     what `core/tensor/binary.py` needs; d, or a number to choose it below
-# Promises  what `core/tensor/binary.py` promises (Theorems 1 and 2 of the paper)
+# Needs     what the search needs (above), and d
+# Promises  what the search promises (Theorems 1 and 2 of the paper)
 # Differs   without noise the search is repeated with more starting points while exact vectors are missing; switches
 #           that exclude one another are recognised by their orthogonal tensor; where candidates run out, orthogonal
 #           directions complete them
