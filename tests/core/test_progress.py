@@ -19,7 +19,7 @@ from latentfit import (
     TopicModel,
 )
 from latentfit.cli.progress_bar import Bars, amount, clock, speed, times
-from latentfit.core.progress import MOST_FORETOLD, Stage, candidate_numbers, counted, passes_left, stage, watched_by
+from latentfit.core.progress import MAX_PREDICTED, Stage, candidate_numbers, counted, iterations_left, stage, watched_by
 from latentfit.labels.select import simulate_plan
 from latentfit.simulate import crowd
 
@@ -62,7 +62,7 @@ def test_a_fit_says_which_number_it_tries_and_is_the_same_fit(things):
     assert f"how many {things}" in heard.what
     assert any(detail.startswith(f"2 {things}") for detail in heard.details)
     if things != "populations":  # so few people are fitted by least squares, without EM
-        assert any("pass" in detail and "gain" in detail for detail in heard.details)
+        assert any("iteration" in detail and "gain" in detail for detail in heard.details)
 
 
 def test_topics_and_replays_tell_their_stages():
@@ -88,10 +88,10 @@ def test_a_walk_that_is_left_early_is_closed():
 
 
 def test_passes_are_foretold_from_falling_gains():
-    assert passes_left(1e-4, 1e-3, 2e-6) == 2
-    assert passes_left(1e-7, 1e-3, 1e-6) == 0
-    assert passes_left(1e-4, 1e-4, 1e-6) == MOST_FORETOLD
-    assert passes_left(1e-4, 1e-3, 0.0) == MOST_FORETOLD
+    assert iterations_left(1e-4, 1e-3, 2e-6) == 2
+    assert iterations_left(1e-7, 1e-3, 1e-6) == 0
+    assert iterations_left(1e-4, 1e-4, 1e-6) == MAX_PREDICTED
+    assert iterations_left(1e-4, 1e-3, 0.0) == MAX_PREDICTED
 
 
 def test_the_line_tells_amount_speed_and_time(monkeypatch):
@@ -121,7 +121,7 @@ def test_verbose_prints_a_line_a_stage_and_with_two_a_line_a_pass(capsys):
     two = capsys.readouterr()
     assert one.out == two.out == ""
     assert [line.partition(":")[0] for line in one.err.splitlines()] == ["data", "moments", "factor", "refine"]
-    assert "passes" in one.err
+    assert "iterations" in one.err
     assert "objective" not in one.err
     assert "EM 1: objective" in two.err
     LatentClass(verbose=1).fit(YES)

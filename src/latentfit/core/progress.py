@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
-MOST_FORETOLD = 10_000
+MAX_PREDICTED = 10_000
 """Most iterations predicted: gains that hardly fall do not predict the end."""
 
 
@@ -112,20 +112,20 @@ def report_iteration(n_iter: int, most: int, gain: float, before: float, tol: fl
     inner = _inner.get()
     if inner is None:
         return
-    words = f"pass {n_iter:,}, gain {gain:.1e}"
-    if inner.unit == "passes" or (inner.total is None and not inner.unit):
-        inner.unit = "passes"
-        inner.at(n_iter, words, min(most, n_iter + passes_left(gain, before, tol)))
+    words = f"iteration {n_iter:,}, gain {gain:.1e}"
+    if inner.unit == "iterations" or (inner.total is None and not inner.unit):
+        inner.unit = "iterations"
+        inner.at(n_iter, words, min(most, n_iter + iterations_left(gain, before, tol)))
     else:
         head = inner.detail.partition(" · ")[0]
         inner.at(inner.done, f"{head} · {words}" if head else words)
 
 
-def passes_left(gain: float, before: float, tol: float) -> int:
+def iterations_left(gain: float, before: float, tol: float) -> int:
     """Iterations until gains that fall geometrically, as from `before` to `gain`, are below `tol`."""
     if not 0 < tol < gain < before:
-        return 0 if 0 < gain <= tol else MOST_FORETOLD
-    return min(MOST_FORETOLD, max(0, math.ceil(math.log(tol / gain) / math.log(gain / before))))
+        return 0 if 0 < gain <= tol else MAX_PREDICTED
+    return min(MAX_PREDICTED, max(0, math.ceil(math.log(tol / gain) / math.log(gain / before))))
 
 
 def candidate_numbers(numbers: Sequence[int], things: str) -> Iterator[int]:
@@ -173,10 +173,10 @@ class Lines:
 
     def moved(self, one: Stage) -> None:
         text = f"{one.what}: {one.detail.partition(' · ')[0]}"
-        if one.detail and one.unit != "passes" and text != self.said:
+        if one.detail and one.unit != "iterations" and text != self.said:
             print(text, file=sys.stderr)
             self.said = text
 
     def closed(self, one: Stage) -> None:
-        passes = f"{one.done:,} passes, " if one.unit == "passes" else ""
-        print(f"{one.what}: {passes}{one.seconds:.2f} s", file=sys.stderr)
+        count = f"{one.done:,} iterations, " if one.unit == "iterations" else ""
+        print(f"{one.what}: {count}{one.seconds:.2f} s", file=sys.stderr)

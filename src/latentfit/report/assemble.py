@@ -91,7 +91,13 @@ def numbers_section(report: FitReport, text: str = "") -> Section:
         failed_first = sorted(report.checks, key=lambda check: check.passed)
         checks = [[check.title, check.value, check.limit, check.p_value, "passed" if check.passed else "failed"]
                   for check in failed_first]  # fmt: skip
-        columns = ["check", Column("value", ".4g"), Column("limit", ".4g"), Column("p-value", ".2g"), "result"]
+        columns: list[str | Column] = [
+            "check",
+            Column("value", ".4g"),
+            Column("limit", ".4g"),
+            Column("p-value", ".2g"),
+            "result",
+        ]
         blocks.append(DataTable(columns, checks, "Checks behind the verdict, failed ones first."))
     rows = list(_flat(report.quantities))[:MOST_NUMBERS]
     if rows:
