@@ -308,7 +308,7 @@ def test_rigidity_of_every_combination_by_its_definition(d):
 
 
 def test_states_ruled_out_have_no_probability():
-    steps = theory.WithoutStates(np.zeros((1, 2)), 0.0, 2, "all", None, np.array([False, True, False, False]))
+    steps = theory._WithoutStates(np.zeros((1, 2)), 0.0, 2, "all", None, np.array([False, True, False, False]))
     bare = np.exp(steps.bare(params_of(independent(0.5, 0.2))).log_prior)
     np.testing.assert_allclose(bare, np.array([0.4, 0, 0.1, 0.1]) / 0.6, atol=1e-20)
 

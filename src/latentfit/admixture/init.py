@@ -303,7 +303,7 @@ def factor_admixture_tensor(
     search: Search = "auto",
     judges: int | None = SAMPLE,
 ) -> tuple[Floats, Floats, int]:
-    """Proportions (person, d), frequencies (SNP, d) and the number of candidates.
+    """Proportions (person, d), frequencies (SNP, d) and the number of candidates: model (32) of Jaffe et al. 2018.
 
     So many SNPs judge a subset, the first ones: they must be in an order of no meaning, unless all do (None).
     """

@@ -55,6 +55,20 @@ def condition_two(params: SwitchParams) -> tuple[Floats, Floats, list[int]]:
 
     The Jacobian is L_uᵀ K'W'(2𝒞(I, I, e_i) − C)WK L_u with C^-½ in the place of WK: full rank under condition (II), by
     Lemma 2. C and 𝒞 are the moments (8) of P(h).
+
+    Parameters
+    ----------
+    params : SwitchParams
+        Weights, P(h) and noise of d switches.
+
+    Returns
+    -------
+    smallest : ndarray of shape (d,)
+        Smallest |eigenvalue|.
+    largest : ndarray of shape (d,)
+        Largest |eigenvalue|.
+    sign : list of int
+        -1 negative definite, 1 positive definite, 0 neither.
     """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)
@@ -75,13 +89,27 @@ def condition_two(params: SwitchParams) -> tuple[Floats, Floats, list[int]]:
 
 @dataclass(frozen=True)
 class Rival:
-    """A combination uᵀh that is (almost) binary, and what ruling its contrary states out costs in nats."""
+    """A combination uᵀh of switches that is (almost) binary.
+
+    Attributes
+    ----------
+    u : tuple of int
+        Coefficients, one per switch.
+    rigidity : float
+        Mean squared distance of uᵀh from 0 and 1 (27).
+    outside : float
+        Fraction of rows where uᵀh is neither 0 nor 1.
+    cost : float
+        What ruling its contrary states out costs, in nats.
+    needed : float
+        The cost that would be evidence against it.
+    """
 
     u: tuple[int, ...]
-    rigidity: float  # r(u) (27)
-    outside: float  # fraction of rows where uᵀh is neither 0 nor 1
+    rigidity: float
+    outside: float
     cost: float = np.inf
-    needed: float = 0.0  # the cost that would be evidence against it
+    needed: float = 0.0
 
     @property
     def stands(self) -> bool:
@@ -90,7 +118,7 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class WithoutStates(SwitchSteps):
+class _WithoutStates(SwitchSteps):
     """EM steps with some states (2^d,) ruled out."""
 
     ruled_out: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, bool))
@@ -114,6 +142,15 @@ def combinations_of(params: SwitchParams) -> list[Rival]:
     """Combinations of two and three switches with coefficients ±1, most nearly binary first.
 
     Rigidity, condition (I), which is (6), and in expectation (27), says that no combination but the switches is binary.
+
+    Parameters
+    ----------
+    params : SwitchParams
+        Weights, P(h) and noise of d switches.
+
+    Returns
+    -------
+    list of Rival
     """
     d, P = params.d, np.exp(params.log_prior)
     S = states(d)
@@ -138,19 +175,43 @@ def combinations_of(params: SwitchParams) -> list[Rival]:
 
 
 def combination_text(u: Sequence[int]) -> str:
-    """A combination as text, such as h0 − h2."""
+    """A combination as text, such as h0 − h2.
+
+    Parameters
+    ----------
+    u : sequence of int
+        Coefficients, one per switch.
+
+    Returns
+    -------
+    str
+    """
     return " ".join(f"{'+' if c > 0 else '−'} h{i}" for i, c in enumerate(u) if c).removeprefix("+ ")
 
 
 def tested_rivals(steps: SwitchSteps, params: SwitchParams, log_likelihood: float) -> list[Rival]:
-    """The most nearly binary combinations with the cost of ruling their contrary states out; `steps` on a plane."""
+    """The most nearly binary combinations with the cost of ruling their contrary states out; `steps` on a plane.
+
+    Parameters
+    ----------
+    steps : SwitchSteps
+        EM steps on the plane of the weights.
+    params : SwitchParams
+        Weights, P(h) and noise of d switches.
+    log_likelihood : float
+        Log-likelihood of `params` on these rows.
+
+    Returns
+    -------
+    list of Rival
+    """
     S, tested = states(params.d), []
     for rival in combinations_of(params)[:RIVALS_TESTED]:
         if rival.outside > SUSPECT:
             break
         value = S @ np.array(rival.u, np.float64)
         against = (value < 0) | (value > 1)
-        without = WithoutStates(steps.A, steps.squares, steps.m, steps.states, steps.noise, against)
+        without = _WithoutStates(steps.A, steps.squares, steps.m, steps.states, steps.noise, against)
         constrained = em(without, without.bare(params), max_iter=PASSES, tol=1e-9)
         free = min(int(against.sum()), max(int((np.exp(params.log_prior[against]) * steps.n_rows > 0.1).sum()), 1))
         cost = max(log_likelihood - constrained.log_likelihood, 0.0)

@@ -298,7 +298,9 @@ def spectral_init(
     rng: np.random.Generator | int | None = None,
     spectrum_: Spectrum | None = None,
 ) -> SpectralInit:
-    """Weights of d switches from rows X (n, m); σ is estimated when not given (0: none).
+    """Weights of d switches from rows X (n, m), by Algorithm 1 with noise and Algorithm 2 without.
+
+    σ is estimated when not given (0: none).
 
     `split` uses the first half of the rows (by hash) for moments and the other for scores, and needs them in memory.
     `filter_` None takes the exact filter without noise and Kolmogorov–Smirnov with it.
