@@ -40,7 +40,7 @@ OF_SCIKIT_LEARN = {"n_features_in_", "feature_names_in_"}
 
 @cache
 def public_objects() -> dict[str, Any]:
-    """Public classes and functions by name, and the methods of the classes that this package defines."""
+    """Public classes and functions by name (of modules `theory` the functions), and the methods of these classes."""
     names = {*public_names(), "latentfit.testing.check_model"}
     modules = [f"latentfit.{family.name}.theory" for family in FAMILIES if find_spec(f"latentfit.{family.name}.theory")]
     for module in modules:
@@ -48,7 +48,7 @@ def public_objects() -> dict[str, Any]:
         names |= {
             f"{module}.{name}"
             for name, thing in defined
-            if callable(thing) and getattr(thing, "__module__", "").startswith(module) and not name.startswith("_")
+            if inspect.isfunction(thing) and thing.__module__ == module and not name.startswith("_")
         }
     found = {}
     for name in sorted(names):
