@@ -58,3 +58,15 @@ def values_of(rows):
     """Cells as numbers (m, L), missing values as nan."""
     observed = np.ones(rows.ones.shape) if rows.observed is None else rows.observed
     return np.where(observed > 0, rows.ones, np.nan).astype(float)
+
+
+def mixture_of(weights, P):
+    P = np.asarray(P, float)
+    cells = np.empty((2 * P.shape[1], len(P)))
+    cells[0::2], cells[1::2] = 1 - P.T, P.T
+    return Mixture(np.array(weights, float), cells, np.arange(0, 2 * P.shape[1] + 1, 2, dtype=np.int32))
+
+
+def table_of(codes, **kwargs):
+    codes = np.asarray(codes, np.uint8)
+    return Table(codes, tuple(Column(f"c{n}", np.arange(2)) for n in range(codes.shape[1])), **kwargs)

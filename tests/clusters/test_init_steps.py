@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from itertools import combinations
 
 import numpy as np
@@ -75,7 +75,8 @@ def test_all_subsets_are_watched_where_they_are_few_and_else_those_that_stand_ou
     """Of many, what fails after a search is watched in the next one."""
     rows, seen = table(1, weighted=False), []
     labels = np.arange(14) % 2
-    monkeypatch.setattr(module, "WATCH_ALL", 6 if few else 5)  # four columns have six pairs
+    # four columns have six pairs
+    monkeypatch.setattr(module, "SETTINGS", replace(module.SETTINGS, watch_all=6 if few else 5))
     standing_out = {True: np.array([[0, 1]]), False: np.array([[2, 3]])}
     monkeypatch.setattr(module, "_outstanding", lambda rows, labels, d, tau: standing_out[tau is None])
 
@@ -91,7 +92,7 @@ def test_all_subsets_are_watched_where_they_are_few_and_else_those_that_stand_ou
     else:
         assert seen[0] == [[0, 1]]
         assert all(subsets == [[0, 1], [2, 3]] for subsets in seen[1:])
-        assert len(seen) == 1 + module.MAX_ROUNDS
+        assert len(seen) == 1 + module.SETTINGS.max_rounds
 
 
 def test_both_questions_of_the_algorithm():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import ceil, comb, exp, log
+from math import ceil, comb, exp, inf, log
 
 import numpy as np
 import pytest
@@ -172,3 +172,67 @@ def test_lemmas_about_mixtures_refuse_one_class():
         theorems.lemma_4_3(1_000, 50, 20, 1, 0.5, 0.1)
     with pytest.raises(DataError, match=r"K is 1 and Lemma A\.1 is about mixtures; give two classes or more"):
         theorems.lemma_a1(20, 1, 0.5, 0.1)
+
+
+def test_definitions_at_their_ends():
+    labels, truth = np.array([0, 0, 0, 2, 2]), np.array([0, 0, 1, 1, 1])
+    np.testing.assert_allclose(theorems.impurities(labels, truth), [1 / 3, 0, 0])
+    np.testing.assert_allclose(theorems.impurities(labels, truth, np.array([1.0, 1, 3, 1, 1])), [2 / 5, 0, 0])
+    assert theorems.is_correct(labels, truth, 1 / 3)
+    assert not theorems.is_correct(labels, truth, 0.33)
+    P = np.array([[0.1, 0.5], [0.6, 0.5]])
+    assert theorems.separable_delta(P, 1) == pytest.approx(0.5)
+    assert theorems.separable_delta(P, 2) == 0
+    for wrong in (0, 3):
+        with pytest.raises(DataError, match="give 1 to that many"):
+            theorems.separable_delta(P, wrong)
+    assert theorems.separable_delta(P[:1], 2) == 1
+    assert theorems.separable_columns(P[:1], 0.1) == 2
+
+
+def test_the_promise_is_what_the_three_errors_leave():
+    alpha, delta, epsilon = 0.5, 1.0, 0.3
+    found = theorems.needed(alpha, delta, epsilon, 0.05)
+    n, S, d = found["n"], found["separable"], found["d"]
+    at = theorems.theorem_3_1(n, S, S, alpha, delta, epsilon)
+    errors = [at[name] for name in ("log_accept_impure", "log_reject_truth", "log_small_class")]
+    assert at["promised"] == pytest.approx(1 - sum(exp(e) for e in errors))
+    assert at["exponent"] == pytest.approx(2 + (1 - alpha) / (2 * alpha**2 * delta**2))
+    for separable, force in ((d, 0), (d + 1, 1)):
+        at = theorems.theorem_3_1(n, S, separable, alpha, delta, epsilon)
+        assert (at["in_force"], theorems.lemma_4_3(n, S, separable, 2, delta, epsilon)["in_force"]) == (force, force)
+    assert theorems.needed_rows(d, alpha, delta, epsilon, 0.05)["n"] == inf
+    one = theorems.theorem_3_1(1e4, 50, 50, 1.0, delta, epsilon)  # a single class: only its size can fail
+    assert (one["log_accept_impure"], one["log_reject_truth"]) == (-inf, -inf)
+    assert one["promised"] == pytest.approx(1 - exp(-1e4 / 2))
+
+
+def test_lemma_a1_is_an_infimum_over_the_largest_weight():
+    K, epsilon, x = 4, 0.1, 30 * 0.5**2
+    grid = np.linspace(epsilon, 1 - 1 / K, 20_001)
+    a_10 = min(2 * r * (1 - r) * x - r * (1 + log(K / r)) for r in grid)
+    least = inf
+    for r in grid:
+        entropy = -(1 - r) * log(1 - r) - r * log(r / (K - 1))
+        least = min(least, (2 * r * (1 - r) if r <= 0.5 else r) * x - entropy)
+    found = theorems.lemma_a1(30, K, 0.5, epsilon)
+    assert found["stated"] == pytest.approx(2 * epsilon * (1 - epsilon) * x - epsilon * (1 + log(K / epsilon)))
+    assert found["infimum_a10"] == pytest.approx(a_10, rel=1e-5)
+    assert found["repaired"] == pytest.approx(least, rel=1e-5)
+
+
+def test_logarithms_of_large_numbers_join_those_written_out():
+    for L, d in ((10, 3), (40, 17), (5, 5)):
+        assert theorems._log_binomial(log(L), d) == pytest.approx(log(comb(L, d)), abs=1e-9)
+    assert theorems._log_binomial(log(4), 6) == -inf
+    assert theorems._log_binomial(log(2.0**53), 7) == pytest.approx(log(comb(2**53, 7)), rel=1e-12)
+    K, log_c = 3, -20.0
+    small = 4 * log(10)
+    assert theorems._accept_impure(small, small, K, log_c) == pytest.approx(
+        (1e4 + 1) * log(K) + 1e4 * log(4) - 1e8 * exp(-20)
+    )
+    for extra, sign in ((1.0, inf), (-1.0, -inf)):  # beyond floats the larger side decides: n log K + 𝓛 log 4 or n𝓛c
+        log_n = log_s = 695.0
+        even = log(log(K) + log(4)) - 695.0
+        assert theorems._accept_impure(log_n, log_s, K, even - extra) == sign
+    assert [theorems._exp(v) for v in (701.0, -inf, 0.0)] == [inf, 0.0, 1.0]

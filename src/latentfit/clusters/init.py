@@ -49,14 +49,20 @@ Ints = NDArray[np.intp]
 
 ROUNDING = 1e-9
 """D and τ are compared with so much to spare: sums of logarithms differ in the last digits."""
-WATCH_ALL = 64
-"""Up to so many column subsets all are watched; beyond, those that stand out in some cluster."""
-MAX_ROUNDS = 12
-"""How often subsets that fail the full test may join those watched before an initialisation is given up."""
-SHORT_BY_ONE = 1.0
-"""What a row missing from a cluster below αn/2 costs in the search: more than the excess of one subset, log 2."""
-HARD_EM_PASSES = 10
-"""Iterations of hard EM that make an initialisation: it settles or cycles within a few."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Constants of the tabu search, each with its reason."""
+
+    watch_all: int = 64  # up to so many column subsets all are watched; beyond, those that stand out in some cluster
+    max_rounds: int = 12  # how often subsets that fail the full test may join those watched
+    # what a row missing from a cluster below αn/2 costs: more than the excess of one subset, log 2
+    missing_row: float = 1.0
+    hard_em_iter: int = 10  # iterations of hard EM that make an initialisation: it settles or cycles within a few
+
+
+SETTINGS = SearchSettings()
 
 
 @dataclass(frozen=True)
@@ -156,14 +162,14 @@ def _search(
     """The smallest excess over the watched subsets reached from these labels, and where."""
     if d == 1:  # a single column depends on nothing
         return 0.0, labels
-    everything = comb(rows.n_columns, d) <= WATCH_ALL
+    everything = comb(rows.n_columns, d) <= SETTINGS.watch_all
     if everything:
         subsets = np.array(list(combinations(range(rows.n_columns), d)), np.intp)
     else:
         subsets = _outstanding(rows, labels, d, None)
     least = max(alpha * rows.total_weight / 2, float(rows.each_weight().min())) - ROUNDING
     excess, labels = _tabu(_Board(rows, labels, kappa, subsets, tau, least), max_moves, rng)
-    for _ in range(0 if everything else MAX_ROUNDS):
+    for _ in range(0 if everything else SETTINGS.max_rounds):
         if excess > 0:
             break
         failing = _outstanding(rows, labels, d, tau)
@@ -232,7 +238,7 @@ class _Board:
             self._refresh(k)
 
     def objective(self) -> float:
-        return float(self.excess.sum() + SHORT_BY_ONE * np.maximum(self.least - self.size, 0.0).sum())
+        return float(self.excess.sum() + SETTINGS.missing_row * np.maximum(self.least - self.size, 0.0).sum())
 
     def gains(self) -> Floats:
         """Change of the objective for every row and target (n, κ)."""
@@ -241,7 +247,7 @@ class _Board:
         left = np.maximum(self.least - (self.size[k] - w), 0.0) - short[k]
         entered = np.maximum(self.least - (self.size[None, :] + w[:, None]), 0.0) - short
         moved = self.joining - self.excess + (self.leaving - self.excess[k])[:, None]
-        return np.asarray(moved + SHORT_BY_ONE * (entered + left[:, None]))
+        return np.asarray(moved + SETTINGS.missing_row * (entered + left[:, None]))
 
     def move(self, row: int, target: int) -> None:
         source = int(self.labels[row])
@@ -323,7 +329,7 @@ def _hard_em(rows: Table, seeds: Ints, rng: np.random.Generator) -> Ints:
     one = np.where(rows.present, rows.codes, 0).astype(np.float64)
     p = (one[seeds] + 0.5) / (observed[seeds] + 1)
     labels = np.zeros(rows.n_rows, np.intp)
-    for _ in range(HARD_EM_PASSES):
+    for _ in range(SETTINGS.hard_em_iter):
         fit = one @ np.log(p).T + (observed - one) @ np.log(1 - p).T
         labels = _fill(np.asarray(fit.argmax(axis=1), np.intp), kappa, rng)
         member = weight * (labels[:, None] == np.arange(kappa))

@@ -73,7 +73,6 @@ SETTINGS = InformationSettings()
 class FrequencyIntervals:
     """Frequencies (K, L) of each column's second category and weights (K,), with bounds and effective rows."""
 
-    level: float
     frequencies: Floats
     low: Floats
     high: Floats
@@ -110,7 +109,7 @@ def frequency_intervals(
     w = mixture.weights
     weights_rows = np.maximum(w * (1 - w) / np.maximum(weights_variance, 1e-300), 1.0)
     weights_low, weights_high = wilson(w, weights_rows, z) if len(w) > 1 else (w.copy(), w.copy())
-    return FrequencyIntervals(level, p, low, high, rows, w, weights_low, weights_high)
+    return FrequencyIntervals(p, low, high, rows, w, weights_low, weights_high)
 
 
 class SetAside(NamedTuple):

@@ -34,18 +34,20 @@ from latentfit.core.table.table import Table
 from latentfit.core.verdict import Examination, Examiner
 from latentfit.engine.memory import MemoryEngine
 
-MIN_ROWS = 30.0
-"""Rows a cluster should have: with fewer a frequency of one half is known to no better than ± 18 points."""
-IMPURE = 0.2
-"""Proportion of a cluster's rows that may belong elsewhere before it is said."""
-MANY_ASIDE = 0.1
-"""Proportion of the columns that may be near-duplicates before it is said."""
-MIN_TWICE = 10.0
-"""Rows with two 1s that must be there to tell how many rows of zeros were not recorded, to about a third."""
-ZEROS_EXPECTED = 10.0
-"""Rows of zeros that must be expected before it is said that there are none: by chance once in 22,000 tables."""
-ONE_CLASS_PASSES = 200
-"""Iterations of the fit with one cluster to which rows of zeros are unknown."""
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """Limits of the checks, each with its reason."""
+
+    min_rows: float = 30.0  # of a cluster: with fewer a frequency of one half is known to no better than ± 18 points
+    impure: float = 0.2  # proportion of a cluster's rows that may belong elsewhere before it is reported
+    many_aside: float = 0.1  # proportion of the columns that may be near-duplicates before it is reported
+    min_two_ones: float = 10.0  # rows with two 1s that tell the number of unrecorded rows of zeros, to about a third
+    min_zeros: float = 10.0  # rows of zeros expected before their absence is reported: chance once in 22,000 tables
+    one_class_iter: int = 200  # EM iterations of the fit with one cluster to which rows of zeros are unknown
+
+
+SETTINGS = CheckSettings()
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,12 @@ def examine_clusters(
             f"{n_varying} columns vary, and only from {least_columns(K)} on {K} clusters are known to have one answer; "
             "add columns or ask for fewer clusters.",
         )
-    small = np.flatnonzero(rows < MIN_ROWS)
+    small = np.flatnonzero(rows < SETTINGS.min_rows)
     if K > 1 and len(small):
         examiner.doubt(
             "caution",
-            f"Cluster {small[-1]} rests on about {rows[small[-1]]:.0f} rows, fewer than {MIN_ROWS:.0f}; ask for "
-            "fewer clusters or bring more rows.",
+            f"Cluster {small[-1]} rests on about {rows[small[-1]]:.0f} rows, fewer than {SETTINGS.min_rows:.0f}; ask "
+            "for fewer clusters or bring more rows.",
         )
     _examine_purity(examiner, purity, screening)
     if numbers.differ:
@@ -129,7 +131,7 @@ def examine_clusters(
 def _examine_screening(examiner: Examiner, screening: Screening, n_columns: int) -> None:
     """Columns that were set aside, or left out of the choice of the number."""
     aside = len(screening.duplicates)
-    if aside > max(MANY_ASIDE * n_columns, 1):
+    if aside > max(SETTINGS.many_aside * n_columns, 1):
         examiner.doubt(
             "caution",
             f"{aside} of {n_columns} columns were set aside as near-duplicates of others, and the clusters rest on the "
@@ -154,16 +156,16 @@ def _examine_zeros(examiner: Examiner, table: Table, mixture: Mixture) -> None:
     blank = ~(table.codes == 1).any(axis=1)
     alone = Mixture(np.ones(1), normalise_tables(table.singles()[:, None], table.column_offsets), table.column_offsets)
     expected = table.total_weight * _zero_probability(alone)
-    if (table.present[blank].all(axis=1)).any() or expected <= ZEROS_EXPECTED:
+    if (table.present[blank].all(axis=1)).any() or expected <= SETTINGS.min_zeros:
         return
     steps = TruncatedSteps(plain_steps(table, 1), BlankRows.of(table))
-    one = em(steps, alone, max_iter=ONE_CLASS_PASSES, tol=1e-7, accelerate=True)
+    one = em(steps, alone, max_iter=SETTINGS.one_class_iter, tol=1e-7, accelerate=True)
     penalty = (mixture.n_classes - 1) * statistical_penalty(int(varying_columns(table).sum()))
     penalty += size_penalty(mixture.weights)
     examiner.quantities["zero_rows_expected"] = expected
     by_clusters = table.total_weight * _zero_probability(mixture)
     fitted = MemoryEngine(table, 1).sums(mixture).log_likelihood
-    if by_clusters > ZEROS_EXPECTED or one.log_likelihood > fitted - penalty:
+    if by_clusters > SETTINGS.min_zeros or one.log_likelihood > fitted - penalty:
         examiner.doubt(
             "caution",
             f"No row is all 0, and independent columns would give {expected:.0f} such rows: if they were not recorded, "
@@ -175,7 +177,7 @@ def _examine_unseen(examiner: Examiner, table: Table, n_rows: float) -> None:
     """Rows with two 1s tell how many rows were never recorded: m of them to about one part in √m."""
     twice = float(table.each_weight() @ ((table.codes == 1).sum(axis=1) >= 2)) * n_rows / table.total_weight
     examiner.quantities["rows_with_two_ones"] = twice
-    if twice < MIN_TWICE:
+    if twice < SETTINGS.min_two_ones:
         examiner.doubt(
             "caution",
             f"{twice:.0f} of {n_rows:.0f} rows have two 1s or more, and they alone tell how many rows of zeros were "
@@ -199,7 +201,7 @@ def _examine_purity(examiner: Examiner, purity: PurityTable, screening: Screenin
             "caution",
             f"The columns of cluster {k} depend on one another{named}: it is not pure; ask for more clusters.",
         )
-    mixed = np.flatnonzero(np.asarray(purity.impurity) > IMPURE)
+    mixed = np.flatnonzero(np.asarray(purity.impurity) > SETTINGS.impure)
     if len(mixed):
         worst = int(mixed[np.argmax(np.asarray(purity.impurity)[mixed])])
         examiner.doubt(
