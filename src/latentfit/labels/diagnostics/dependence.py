@@ -37,7 +37,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc, betaincinv, gammainccinv
+from scipy.special import bdtrc, betaincinv, gammaincc, gammainccinv, ndtr, ndtri
 
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
@@ -82,6 +82,8 @@ class Tuning:
     most_labels: int = 20_000
     # Scores that are taken out: the regression on them costs their square times the tasks.
     most_parameters: int = 400
+    # What the fit leaves of the variance of a pair's agreement, at least: with less, nothing is left to test.
+    least_variance: float = 1e-3
     # Tasks drawn from the model, at least: covariances to a few percent.
     drawn_tasks: int = 2_000
     # Most EM iterations, and the change of a probability below which they end.
@@ -237,11 +239,46 @@ Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
+class PairResidual:
+    """The pair of workers that agrees most beyond the model: by `z` standard errors, of `n_pairs` that were tested."""
+
+    left: int
+    right: int
+    z: float
+    n_pairs: int
+
+    @property
+    def limit(self) -> float:
+        """The z that no pair of an independent crowd exceeds, but for `pair_false_alarms` of the crowds."""
+        return float(-ndtri(TUNING.joint_false_alarms / self.n_pairs))
+
+    @property
+    def p_value(self) -> float:
+        """Probability that some pair of an independent crowd agrees as much (Bonferroni)."""
+        return float(min(self.n_pairs * ndtr(-self.z), 1.0))
+
+
+@dataclass(frozen=True)
 class JointAgreement:
-    """Sum over triples of workers of their squared positive residuals of agreement, and its limit."""
+    """Sum over triples of workers of their squared positive residuals of agreement, the parameters of the gamma
+    distribution it follows in an independent crowd, and the `largest` residual of a pair."""
 
     value: float
-    limit: float
+    shape: float
+    scale: float
+    largest: PairResidual
+
+    @property
+    def limit(self) -> float:
+        """The value that an independent crowd exceeds with probability `joint_false_alarms`."""
+        if not self.scale > 0:  # nobody ever differs
+            return float("inf")
+        return float(gammainccinv(self.shape, TUNING.joint_false_alarms)) * self.scale
+
+    @property
+    def p_value(self) -> float:
+        """Probability of such a value in an independent crowd."""
+        return float(gammaincc(self.shape, self.value / self.scale)) if self.scale > 0 else 1.0
 
     @property
     def beyond(self) -> bool:
@@ -294,8 +331,12 @@ def joint_agreement(labels: CodedLabels, mixture: Mixture) -> JointAgreement | N
     if tested.sum() < TUNING.fewest_workers:
         return None
     model = _refined(_Model(mixture.weights, unstack_confusions(mixture)[workers]), unique_rows, counts)
-    z, covariance = _residuals(model, unique_rows, counts, left[tested], right[tested])
-    return _tested(z, covariance, left[tested], right[tested], n_workers)
+    left, right = left[tested], right[tested]
+    z, covariance = _residuals(model, unique_rows, counts, left, right)
+    single = z / np.sqrt(np.maximum(covariance.diagonal(), TUNING.least_variance))
+    top = int(single.argmax())
+    largest = PairResidual(int(workers[left[top]]), int(workers[right[top]]), float(single[top]), len(z))
+    return _tested(z, covariance, left, right, n_workers, largest)
 
 
 def _matrix(labels: CodedLabels) -> Codes | None:
@@ -361,7 +402,9 @@ def _residuals(
     return counts @ (beyond(unique_rows) - model.scores(unique_rows) @ slope) / deviation, covariance
 
 
-def _tested(z: Floats, covariance: Floats, left: Indices, right: Indices, n_workers: int) -> JointAgreement:
+def _tested(
+    z: Floats, covariance: Floats, left: Indices, right: Indices, n_workers: int, largest: PairResidual
+) -> JointAgreement:
     """The statistic over all triples of workers; a pair with too few common tasks adds nothing to its triples."""
     place = np.full((n_workers, n_workers), len(z))
     place[left, right] = np.arange(len(z))
@@ -379,6 +422,6 @@ def _tested(z: Floats, covariance: Floats, left: Indices, right: Indices, n_work
     variance = 2 / np.pi * float(of_pairs @ covariance @ of_pairs) + (5 / 4 - 2 / np.pi) * float(
         (together * together.T).sum()
     )
-    if mean <= 0 or variance <= 0:  # nobody ever differs
-        return JointAgreement(value, float("inf"))
-    return JointAgreement(value, float(gammainccinv(mean**2 / variance, TUNING.joint_false_alarms)) * variance / mean)
+    if mean <= 0 or variance <= 0:
+        return JointAgreement(value, 1.0, 0.0, largest)
+    return JointAgreement(value, mean**2 / variance, variance / mean, largest)

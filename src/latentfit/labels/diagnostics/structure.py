@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
-from latentfit.core.verdict import Examination, Examiner
+from latentfit.core.verdict import Examination, Examiner, Verdict
 from latentfit.labels.data import CodedLabels, Labels
 from latentfit.labels.data.stored import sample_fraction
 from latentfit.labels.diagnostics.dependence import pairs_within_reach
@@ -65,40 +65,51 @@ def examine_graph(examiner: Examiner, labels: CodedLabels, graph: CoLabelGraph, 
     examiner.quantities |= {"n_parts": n_components, "largest_part": largest, "undetermined_labels": undetermined}
     examiner.quantities["taught_labels"] = 1 - without_gold
     examiner.quantities |= missing_blocks(pairs)
-    if without_gold and not any((np.diff(block.offsets) > 1).any() for block in labels.blocks()):
-        examiner.doubt(
-            "not identifiable",
-            "No task has labels of two workers, so nothing tells a right label from a wrong one; ask at least "
-            "three workers about the same tasks.",
-        )
+    shared = not without_gold or any((np.diff(block.offsets) > 1).any() for block in labels.blocks())
+    if not examiner.check(
+        "shared_tasks",
+        "Some task has labels of two workers",
+        shared,
+        "No task has labels of two workers, so nothing tells a right label from a wrong one; ask at least "
+        "three workers about the same tasks.",
+        level="not identifiable",
+    ):
         return False
-    if without_gold and active < 3:
-        examiner.doubt(
-            "not identifiable",
-            "Only two workers share tasks: when they disagree nothing says who is right; ask a third worker "
-            "about the same tasks.",
-        )
+    if not examiner.check(
+        "three_workers",
+        "Workers who gave labels",
+        not without_gold or active >= 3,
+        f"Only {active} workers share tasks where 3 are needed: when they disagree nothing says who is right; ask a "
+        "third worker about the same tasks.",
+        value=active,
+        limit=3,
+        level="not identifiable",
+    ):
         return True
-    if undetermined > 0.5:
-        examiner.doubt(
-            "not identifiable",
-            f"{undetermined:.0%} of the labels come from workers whose common tasks form no odd cycle (such as "
-            "three workers, each two of whom share tasks), so many different answers fit them equally well; "
-            "give some tasks to three workers or more.",
-        )
-    elif undetermined > TUNING.component_fraction:
-        examiner.doubt(
-            "caution",
-            f"{undetermined:.0%} of the labels come from workers whose common tasks form no odd cycle; the "
-            "quality of these workers is not determined: give some of their tasks to a third worker.",
-        )
-    if min(1 - largest, without_gold) > TUNING.component_fraction:
-        examiner.doubt(
-            "caution",
-            f"The crowd falls into {n_components} parts that share no task (the largest holds {largest:.0%} of the "
-            "labels), so their workers cannot be compared and each part may name the classes its own way; let "
-            "workers of different parts label the same tasks.",
-        )
+    most = undetermined > 0.5
+    examiner.check(
+        "odd_cycles",
+        "Labels by workers whose common tasks form no odd cycle",
+        undetermined <= TUNING.component_fraction,
+        f"{undetermined:.0%} of the labels (limit {TUNING.component_fraction:.0%}) come from workers whose common "
+        "tasks form no odd cycle (such as three workers, each two of whom share tasks), so "
+        + ("many different answers fit them equally well" if most else "the quality of these workers is not determined")
+        + "; give some of their tasks to a third worker.",
+        value=undetermined,
+        limit=TUNING.component_fraction,
+        level="not identifiable" if most else "caution",
+    )
+    apart = min(1 - largest, without_gold)
+    examiner.check(
+        "connected",
+        "Labels outside the largest group of workers who share tasks",
+        apart <= TUNING.component_fraction,
+        f"The crowd falls into {n_components} parts that share no task; {1 - largest:.0%} of the labels lie outside "
+        f"the largest (limit {TUNING.component_fraction:.0%}), so their workers cannot be compared and each part may "
+        "name the classes its own way; let workers of different parts label the same tasks.",
+        value=apart,
+        limit=TUNING.component_fraction,
+    )
     return True
 
 
@@ -139,57 +150,65 @@ def examine_classes(
         "class_support": dict(zip(map(str, labels.class_names.tolist()), class_tests.support.tolist(), strict=True)),
         "class_support_tasks": class_tests.fraction,
     }
-    if overall < TUNING.least_support:
-        _report_common_cause(examiner, overall, pairs)
-    elif labels.n_classes > 2:  # of two classes one is what the other is not: the crowd's support is theirs
-        _report_classes(examiner, labels, class_tests)
+    if _check_common_cause(examiner, overall, pairs) and labels.n_classes > 2:
+        _check_classes(examiner, labels, class_tests)  # of two classes one is what the other is not
 
 
-def _report_common_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -> None:
-    small = pairs is not None and len(pairs.observed[2]) * int(pairs.column_offsets[1]) ** 2 <= TUNING.table_cells
-    related = tables_related(pairs) if pairs is not None and small else None
-    examiner.quantities["relation"] = related
-    seen = f"(support {overall:.1f}, {TUNING.least_support:.0f} needed)"
-    if examiner.quantities.get("taught_labels") == 1:
-        examiner.doubt(
-            "caution",
-            f"Workers do not agree more than their habits make them {seen}: their accuracies rest on the "
-            "known answers alone; make the question clearer, or ask other workers.",
-        )
-    elif related is not None and related < TUNING.least_support:
-        examiner.doubt(
-            "not identifiable",
-            f"Workers agree no more than their habits make them {seen}: either they guess, or nearly all tasks "
-            "are of one class; make the question clearer, or ask other workers.",
-        )
-    else:
-        examiner.doubt(
-            "caution",
-            f"Workers do not agree more than their habits make them {seen}, so which class is which label "
-            "rests on few of them; add gold answers for some tasks.",
-        )
+def _check_common_cause(examiner: Examiner, overall: float, pairs: PairCounts | None) -> bool:
+    limit = TUNING.least_support
+    level: Verdict = "caution"
+    reason = f"Workers do not agree more than their label frequencies make them (z = {overall:.1f}, limit {limit:.0f})"
+    if overall < limit:
+        small = pairs is not None and len(pairs.observed[2]) * int(pairs.column_offsets[1]) ** 2 <= TUNING.table_cells
+        related = tables_related(pairs) if pairs is not None and small else None
+        examiner.quantities["relation"] = related
+        if examiner.quantities.get("taught_labels") == 1:
+            reason += ": their accuracies rest on the known answers alone"
+        elif related is not None and related < limit:
+            level = "not identifiable"
+            reason += ": either they guess, or nearly all tasks are of one class"
+        else:
+            reason += ", so which class is which label rests on few of them; add known answers for some tasks (--gold)"
+        reason += "; make the question clearer, or ask other workers."
+    return examiner.check(
+        "common_cause",
+        "Agreement of workers beyond their label frequencies",
+        overall >= limit,
+        reason,
+        value=overall,
+        limit=limit,
+        level=level,
+    )
 
 
-def _report_classes(examiner: Examiner, labels: CodedLabels, class_tests: ClassSupport) -> None:
-    weak, names = np.flatnonzero(class_tests.support < TUNING.least_support), labels.class_names
-    blurred = [
-        f"{spell(names[h])} and {spell(names[class_tests.confused_with[h]])}"
-        for h in weak
-        if class_tests.confused_with[h] >= 0
-    ]
-    if blurred:
-        examiner.doubt(
-            "caution",
-            f"Too few tasks show that some classes differ ({listed(blurred)}): workers give either label much as "
-            "if at random; explain the difference to them, merge the classes, or buy more labels.",
-        )
-    alone = [spell(names[h]) for h in weak if class_tests.confused_with[h] < 0]
-    if alone:
-        examiner.doubt(
-            "caution",
-            f"Some classes are too rare to verify ({listed(alone)}): fewer than {TUNING.least_support**2:.0f} tasks "
-            "support them; add tasks of these classes, or check by hand that their labels are no mistakes.",
-        )
+def _check_classes(examiner: Examiner, labels: CodedLabels, class_tests: ClassSupport) -> None:
+    support, limit, names = class_tests.support, TUNING.least_support, labels.class_names
+    confused = class_tests.confused_with
+    blurred = np.flatnonzero((support < limit) & (confused >= 0))
+    lowest = float(support[blurred].min() if len(blurred) else support[support >= limit].min(initial=np.inf))
+    pairs = [f"{spell(names[h])} and {spell(names[confused[h]])}" for h in blurred]
+    examiner.check(
+        "distinct_classes",
+        "Least support that a class differs from another one",
+        not len(blurred),
+        f"Too few tasks show that some classes differ ({listed(pairs)}; z = {lowest:.1f}, limit {limit:.0f}): "
+        "workers give either label much as if at random; explain the difference to them, merge the classes, or buy "
+        "more labels.",
+        value=lowest,
+        limit=limit,
+    )
+    rare = np.flatnonzero((support < limit) & (confused < 0))
+    lowest = float(support[rare].min() if len(rare) else support[support >= limit].min(initial=np.inf))
+    examiner.check(
+        "rare_classes",
+        "Least support of a class",
+        not len(rare),
+        f"Some classes are too rare to verify ({listed([spell(names[h]) for h in rare])}; z = {lowest:.1f}, limit "
+        f"{limit:.0f}): fewer than {limit**2:.0f} tasks support them; add tasks of these classes, or check by hand "
+        "that their labels are no mistakes.",
+        value=lowest,
+        limit=limit,
+    )
 
 
 def spell(name: Any) -> str:
@@ -330,15 +349,16 @@ def tested_tasks(labels: CodedLabels, work_per_label: int) -> tuple[Labels, floa
     return sample_fraction(labels, fraction, 0), fraction
 
 
-def tables_related(pairs: PairCounts) -> float:
+def tables_related(pairs: PairCounts) -> float | None:
     """In standard deviations, how far the workers' two-way tables are from unrelated, agreement or not.
 
-    Pearson's χ² of every pair with enough common tasks, summed. Workers who mislead consistently are related.
+    Pearson's χ² of every pair with enough common tasks, summed; None if no pair has. Workers who mislead consistently
+    are related.
     """
     sizes = pairs.observed[2]
     tested = sizes >= TUNING.table_tasks
     if not tested.any():
-        return 0.0
+        return None
     counts = pairs.blocks()[tested].astype(np.float64)
     total = counts.sum(axis=(1, 2))
     rows, columns = counts.sum(axis=2), counts.sum(axis=1)

@@ -10,16 +10,18 @@ w_n the probability of this label from a worker who is wrong,
 is concave; its top is the accuracy (the last term is Jeffreys' prior). The information about a in uncertain
 truths is that of n_eff = I(a) a (1 − a) certain ones, and the interval is Jeffreys' for n_eff trials.
 
-All this assumes the model: workers err independently. Where they err together the consensus is too sure of
-itself, the exponent β of its probabilities is below one, and a worker who errs with the others looks better than it
-is. So the interval is extended downwards by the error that the tempered posterior of the worker's tasks admits beyond
-the untempered one: little on simulated crowds, on real ones a part of what is missing (docs/guide/labels.md).
+All this assumes the model: workers err independently. Where they err together the consensus is wrong more often than
+the model expects, a worker who errs with the others looks better than it is, and one who does not looks worse: by the
+error of the consensus on the worker's tasks at most, e. With w the probability that errors are correlated as in public
+crowds, and e as in those (`experience.py`), the interval is extended downwards by w² e and upwards by w² e (1 − a),
+since only who disagrees can have been right: hardly on simulated crowds, a lot on real ones (docs/guide/labels.md). By
+w itself intervals would be too wide on small simulated crowds, where w stays near what it was before the labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from latentfit.core.verdict import Examiner, jeffreys
 from latentfit.engine.memory import MemoryEngine, posterior_of
 from latentfit.labels.data import CodedLabels, Labels
 from latentfit.labels.diagnostics.dependence import DependentPairs, find_dependent_pairs, pairs_within_reach
+from latentfit.labels.diagnostics.experience import Calibration, temper
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ def own_posterior(labels: Labels, mixture: Mixture) -> Floats:
 
 
 def worker_quality(
-    labels: CodedLabels, mixture: Mixture, *, memory: int | None = None, beta: float = 1.0
+    labels: CodedLabels, mixture: Mixture, *, memory: int | None = None, calibration: Calibration | None = None
 ) -> WorkerQuality:
     """Accuracy, interval and flag of every worker.
 
@@ -166,15 +169,13 @@ def worker_quality(
         The labels, and the fitted model with class k standing for label k.
     memory : int or None, default=None
         Bytes the list of worker pairs may take; if it does not fit, nobody is flagged as copying.
-    beta : float, default=1.0
-        The exponent of the consensus's probabilities: the further below one, the lower the intervals reach.
+    calibration : Calibration or None, default=None
+        What is known of the errors of the crowd. None: they are independent, and the intervals are the model's.
     """
     judged = Judged(labels, mixture)
     n_labels = labels.per_worker
     accuracy, trials = _estimate_accuracy(judged, n_labels)
     low, high = jeffreys(accuracy, trials, TUNING.coverage)
-    if beta < 1:
-        low = np.maximum(low - admitted_error(labels, mixture, beta), 0.0)
     pairs = pairs_within_reach(labels, memory)
     dependent = None if pairs is None else find_dependent_pairs(pairs, mixture)
     quality = WorkerQuality(n_labels, accuracy, low, high, np.full(labels.n_workers, "", object))
@@ -182,18 +183,18 @@ def worker_quality(
     if pairs is not None:  # as many numbers as the list of pairs has
         for worker in overruling_workers(judged, accuracy):
             quality.flag[worker] = quality.flag[worker] or OVERRULES
-    return quality
+    if calibration is None:
+        return quality
+    shared = calibration.weight**2 * consensus_error(labels, mixture, calibration.experienced)
+    return replace(quality, low=np.maximum(low - shared, 0.0), high=np.minimum(high + shared * (1 - accuracy), 1.0))
 
 
-def admitted_error(labels: CodedLabels, mixture: Mixture, beta: float) -> Floats:
-    """By worker, the expected error of the tempered consensus of its tasks beyond that of the untempered one (M,)."""
+def consensus_error(labels: CodedLabels, mixture: Mixture, exponent: float) -> Floats:
+    """By worker, the expected error of the consensus on its tasks, under an exponent of the posterior (M,)."""
     total = np.zeros(labels.n_workers)
     for block in labels.blocks():
-        posterior = own_posterior(block, mixture)
-        tempered = posterior**beta
-        tempered /= tempered.sum(axis=1, keepdims=True)
-        more = posterior.max(axis=1) - tempered.max(axis=1)
-        total += np.bincount(block.workers, more[block.task_of()], labels.n_workers)
+        error = 1 - temper(own_posterior(block, mixture), exponent).max(axis=1, initial=0.0)
+        total += np.bincount(block.workers, error[block.task_of()], labels.n_workers)
     return np.asarray(total / np.maximum(labels.per_worker, 1))
 
 
@@ -353,10 +354,14 @@ def examine_repeats(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -
         return
     seen, should = agreed / n_repeated, expected / n_repeated
     examiner.quantities |= {"repeated_answers": n_repeated, "self_agreement": seen, "self_agreement_expected": should}
-    if seen - should > TUNING.least_excess and agreed - expected > TUNING.repeats_largest_z * np.sqrt(squares):
-        examiner.doubt(
-            "caution",
-            f"Answers of one worker to one task agree in {seen:.0%} of the pairs, {should:.0%} if they were "
-            "independent given the class: they are duplicated, or the worker repeats itself, and count for too much; "
-            "keep one answer of each worker to a task.",
-        )
+    limit = should + max(TUNING.least_excess, TUNING.repeats_largest_z * float(np.sqrt(squares)) / n_repeated)
+    examiner.check(
+        "repeated_answers",
+        "Repeated answers of a worker to a task are independent given the class",
+        seen <= limit,
+        f"Answers of one worker to one task agree in {seen:.0%} of the pairs, {should:.0%} if they were independent "
+        f"given the class (limit {limit:.0%}): they are duplicated, or the worker repeats itself, and count for too "
+        "much; keep one answer of each worker to a task.",
+        value=seen,
+        limit=limit,
+    )

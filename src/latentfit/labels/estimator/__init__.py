@@ -42,7 +42,8 @@ from latentfit.core.verdict import FitReport, checks_are_skipped, make_report, u
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import MemoryEngine, Sums, engine_for
 from latentfit.labels.data import CodedLabels, Labels, check_scores, recode
-from latentfit.labels.diagnostics import BlockPosterior, examine_labels
+from latentfit.labels.diagnostics import examine_labels
+from latentfit.labels.diagnostics.experience import BlockPosterior, Calibration, calibrate
 from latentfit.labels.diagnostics.workers import WorkerQuality, worker_quality
 from latentfit.labels.em import (
     SMOOTHING,
@@ -181,10 +182,13 @@ def fit_crowd(
                 notes += more
             else:
                 refined, unrefined = _without_em(data, final, inits[settings.method], settings, graph)
-            beta = 1.0
-            if settings.method == "auto" and data.n_classes > 1:  # a named method is reported as its paper has it
+            calibration = Calibration()
+            if data.n_classes > 1:
                 beta = left_out_score(data, refined, settings.seed, engine.threads, one_coin=one_coin)[0]
-            block_posterior = _block_posterior(data, final, unrefined, refined.params, beta)
+                calibration = calibrate(data, refined.params, beta)
+            # a named method is reported as its paper has it
+            confidence = calibration.exponent if settings.method == "auto" and data.n_classes > 1 else 1.0
+            block_posterior = _block_posterior(data, final, unrefined, refined.params, confidence)
     if checkpoint_file is not None:
         checkpoint_file.done()
     pooled = pooled_confusion(refined.sums, data.n_classes)
@@ -193,7 +197,7 @@ def fit_crowd(
         data.worker_names,
         refined.params,
         pooled,
-        beta,
+        confidence,
         refined.n_iter,
         refined.converged,
         refined.log_likelihood,
@@ -201,7 +205,7 @@ def fit_crowd(
         np.array(refined.path),
         unrefined is not None and unrefined.is_vote,
     )
-    fitted.evidence = Evidence(data, graph, block_posterior, notes, clock, settings)
+    fitted.evidence = Evidence(data, graph, block_posterior, calibration, notes, clock, settings)
     return fitted
 
 
@@ -304,6 +308,7 @@ class Evidence:
     data: CodedLabels
     graph: CoLabelGraph
     block_posterior: BlockPosterior
+    calibration: Calibration
     notes: list[str]
     clock: StageClock
     settings: CrowdSettings
@@ -345,7 +350,7 @@ class FittedCrowd:
     def quality(self) -> WorkerQuality:
         seen = self.evidence
         with one_blas_thread(), seen.clock.stage("workers"):
-            return worker_quality(seen.data, self.mixture, memory=seen.settings.memory, beta=self.beta)
+            return worker_quality(seen.data, self.mixture, memory=seen.settings.memory, calibration=seen.calibration)
 
     @cached_property
     def report(self) -> FitReport:
@@ -358,7 +363,8 @@ class FittedCrowd:
                     seen.data,
                     self.mixture,
                     graph=seen.graph,
-                    block_posterior=seen.block_posterior,
+                    calibration=seen.calibration,
+                    consensus=seen.block_posterior,
                     converged=self.converged,
                     memory=seen.settings.memory,
                     quality=quality,
