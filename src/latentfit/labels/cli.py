@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from latentfit.labels.estimator.dawid_skene import DawidSkene
     from latentfit.labels.select import Plan
 
+RELIABILITY_BINS = 10
+"""Intervals of stated probability in which the share of right answers is counted."""
 SHOWN_WORKERS = 5
 """Workers shown from each end of the ranking."""
 
@@ -200,6 +202,7 @@ def write_crowd(
 ) -> int:  # fmt: skip
     """All files of a fitted crowd, then what a person wants to see of it."""
     from latentfit.core.frames import build_frame
+    from latentfit.labels.diagnostics import examine_truth
 
     evidence, console = fitted.evidence, results.console
     more: dict[str, Any] = {"n_labels": evidence.data.n_labels, "n_workers": evidence.data.n_workers}
@@ -207,6 +210,7 @@ def write_crowd(
         workers, report = fitted.worker_columns(), fitted.report
         if answers is not None:
             more |= errors_against(fitted, answers)
+            report = fitted.report = examine_truth(report, more["error_rate"], more["n_truth"])
     results.batches("consensus", (build_frame(one, "pyarrow") for one in fitted.task_frames()), main=True)
     results.table("workers", workers)
     results.table("confusion", fitted.confusion_columns())
@@ -267,10 +271,14 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
     order = np.argsort(rows, kind="stable")
     rows, truth = rows[order], truth[order]
     overall, wrong, right = overall_proportions(data), 0, 0.0
+    bins = np.zeros((RELIABILITY_BINS, 3))  # tasks, their stated probabilities, how many are right
     for begin, block, posterior in fitted.evidence.blocks():
         low, high = np.searchsorted(rows, [begin, begin + block.n_rows])
         at, true = rows[low:high] - begin, truth[low:high]
-        wrong += int((posterior[at].argmax(axis=1) != true).sum())
+        consensus, stated = posterior[at].argmax(axis=1), posterior[at].max(axis=1)
+        wrong += int((consensus != true).sum())
+        place = np.minimum((stated * RELIABILITY_BINS).astype(int), RELIABILITY_BINS - 1)
+        np.add.at(bins, place, np.stack([np.ones(len(at)), stated, consensus == true], axis=1))
         votes = vote_proportions(block, overall)[at]
         leading = votes >= votes.max(axis=1, keepdims=True) - 1e-12
         right += float((leading[np.arange(len(at)), true] / leading.sum(axis=1) * (true >= 0)).sum())
@@ -380,6 +388,7 @@ def plan(
     from latentfit.core.progress import StageClock
     from latentfit.io.read import read_columns
     from latentfit.labels.data.input import ALIASES, read_labels
+    from latentfit.labels.diagnostics import examine_truth
     from latentfit.labels.estimator import CrowdSettings, check_crowd, fit_crowd
     from latentfit.labels.select import plan_crowd
 
@@ -411,6 +420,7 @@ def plan(
         with console.doing("replaying"), clock.stage("simulate"):
             more["simulation"] = _simulate(data, answers, results, console)
             more |= errors_against(fitted, answers)
+            fitted.report = examine_truth(fitted.report, more["error_rate"], more["n_truth"])
     parameters = {"abstain": list(abstaining), "columns": chosen, "bins": bins, "random_state": seed}
     write_model(fitted, parameters, results)
     summary = summarise(

@@ -13,11 +13,12 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.parameters import unstack_confusions
 from latentfit.labels.data import CodedLabels, Labels
 from latentfit.labels.diagnostics.structure import CoAnnotation, co_annotation
+from latentfit.labels.diagnostics.workers import FEW_LABELS
 from latentfit.labels.estimator import FittedCrowd
 from latentfit.labels.moments import co_label_graph
 from latentfit.labels.select.information import gain_table
 from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about
-from latentfit.report.charts import ALARM, HUE, Spec, bars, counted, distinct, heat_map
+from latentfit.report.charts import ALARM, HUE, Spec, bars, counted, distinct, heat_map, lines
 from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
 
 SHOWN_WORKERS = 24
@@ -48,6 +49,8 @@ def page_of(fitted: Any, context: Context) -> Page:
     if data is not None and tasks is not None:
         sections.insert(0, _tasks(tasks))
         sections.append(_graph(data))
+    if context.summary.get("reliability"):
+        sections.insert(0, _reliability(context.summary["reliability"]))
     if "plan" in context.data:
         sections.insert(0, _plan(context.data["plan"]))
     sections += [fit_section(crowd, context), _assumed(crowd), numbers_section(report), _next(crowd, context)]
@@ -71,7 +74,7 @@ def page_of(fitted: Any, context: Context) -> Page:
 
 
 def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[Figure]:
-    flagged = sum(bool(str(flag)) for flag in crowd.quality.flag)
+    flagged = sum(str(flag) not in ("", FEW_LABELS) for flag in crowd.quality.flag)
     workers = Figure("Workers flagged", f"{flagged:,}", f"of {len(crowd.worker_names):,}")
     if tasks is None:
         typical = float(np.median(crowd.quality.accuracy))
@@ -82,8 +85,12 @@ def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[
         versus = f"majority vote {summary['majority_error_rate']:.1%}; {summary['n_truth']:,} tasks with known truth"
         first = Figure("Error", f"{summary['error_rate']:.1%}", versus)
     else:
-        estimate = "proportion of tasks, by the model's own estimate"
-        first = Figure("Expected error", f"{tasks.expected_error:.1%}", estimate)
+        expected = crowd.report.expected
+        value = tasks.expected_error if expected is None else expected.value
+        interval = "proportion of tasks"
+        if expected is not None and expected.low is not None and expected.high is not None:
+            interval = f"{expected.coverage:.0%} interval {expected.low:.1%} to {expected.high:.1%}"
+        first = Figure("Expected error", f"{value:.1%}", interval)
     per_task = tasks.n_labels / max(tasks.n_labelled, 1)
     return [first, Figure("Labels per task", f"{per_task:.1f}", f"{tasks.n_labels:,} in all"), workers]
 
@@ -92,6 +99,21 @@ def _confidence(tasks: Tasks) -> Chart:
     edges = np.linspace(0, 1, BINS + 1)
     spec = counted(tasks.confidence, edges, value="probability of the consensus label", count="tasks")
     return Chart(spec, "How sure the consensus is: tasks by the probability of their label. Uncertain ones are left.")
+
+
+def _reliability(bins: list[dict[str, Any]]) -> Section:
+    """Stated probabilities against the share of right answers, where the truth is known."""
+    rows = [{"x": one["stated"], "y": one["actual"], "series": "this consensus"} for one in bins]
+    ends = sorted(one["stated"] for one in bins)
+    rows += [{"x": end, "y": end, "series": "calibrated"} for end in (ends[0], ends[-1])]
+    spec = lines(rows, x="stated probability", y="share that is right", series="answers")
+    columns: list[str | Column] = [Column("stated probability", ".1%"), Column("right", ".1%"), "tasks"]
+    table = DataTable(
+        columns, [[one["stated"], one["actual"], one["n_tasks"]] for one in bins], "By stated probability."
+    )
+    chart = Chart(spec, "Tasks with known truth by the probability of their consensus label: below the straight line it "
+                  "is stated too high.", "Reliability curve")  # fmt: skip
+    return Section("Stated against actual", [chart, table])
 
 
 def _accuracies(crowd: FittedCrowd) -> Chart:
@@ -250,8 +272,8 @@ def _assumed(crowd: FittedCrowd) -> Section:
         "the third."
     )
     tempering = (
-        f"Probabilities are tempered by the exponent {crowd.beta:.2f}, so that they predict each label from the others "
-        "of its task as well as they can."
+        f"Probabilities are tempered by the exponent {crowd.beta:.2f}: so that they predict each label from the others "
+        "of its task as well as they can, and as far as workers err together, as public crowds with truth have taught."
         if crowd.beta < 1
         else "Probabilities needed no tempering: they predict each label from the others of its task as they are."
     )

@@ -68,6 +68,7 @@ class Tuning:
 
 TUNING = Tuning()
 BEYOND = "more than the model explains"
+FEW_LABELS = "few labels"
 OVERRULES = "overrules the others"
 
 
@@ -243,7 +244,7 @@ def _raise_flags(
     around = (quality.low <= guessing) & (guessing <= quality.high)
     flag[around & (quality.high < guessing + TUNING.unsure_width * (1 - guessing))] = "guessing"
     flag[quality.high < guessing] = "adversarial"
-    flag[quality.n_labels < TUNING.few_labels] = "few labels"
+    flag[quality.n_labels < TUNING.few_labels] = FEW_LABELS
     flag[constant_workers(judged, quality)] = "constant"
     if dependent is not None:
         peer, near_identical = dependent.peers(labels.n_workers), dependent.near_identical()
