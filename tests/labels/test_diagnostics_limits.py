@@ -17,6 +17,7 @@ from latentfit.labels import diagnostics
 from latentfit.labels import theory as theorems
 from latentfit.labels.data import Labels
 from latentfit.labels.diagnostics import dependence, structure, workers
+from latentfit.labels.diagnostics.experience import Calibration, ExpectedErrors
 from latentfit.labels.moments import CoLabelGraph, co_label_graph, count_label_pairs
 from latentfit.simulate import crowd
 
@@ -84,8 +85,8 @@ def test_workers_in_another_component_are_reported(outside, doubted):
 def test_two_workers_alone_are_not_identifiable():
     examiner, connected = graph_doubts([50, 50], [0, 0], [True])
     assert connected
-    assert told(examiner, "Only two workers share tasks")
-    assert not told(graph_doubts([50, 49, 1], [0, 0, 0], [True])[0], "Only two workers")
+    assert told(examiner, "Only 2 workers share tasks")
+    assert not told(graph_doubts([50, 49, 1], [0, 0, 0], [True])[0], "share tasks where 3 are needed")
 
 
 @pytest.mark.parametrize(("outside", "level"), [(2, None), (3, "caution"), (50, "caution"), (51, "not identifiable")])
@@ -139,10 +140,12 @@ def test_crowds_and_classes_without_support_are_reported(monkeypatch):
     sound, none = [4.0, 4.0, 9.0], [-1, -1, -1]
     assert not examined(4.0, sound, none).failed
     assert told(examined(3.9, sound, none, related=3.9), "either they guess")
-    assert told(examined(3.9, sound, none, related=4.0), "add gold answers")
-    assert told(examined(3.9, sound, none, pairs=None), "add gold answers")
-    assert told(examined(9.0, [3.9, 9.0, 9.0], none), "too rare to verify ('c0'): fewer than 16 tasks")
-    assert told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "some classes differ ('c1' and 'c0')")
+    assert told(examined(3.9, sound, none, related=4.0), "add known answers")
+    assert told(examined(3.9, sound, none, pairs=None), "add known answers")
+    assert told(
+        examined(9.0, [3.9, 9.0, 9.0], none), "too rare to verify ('c0'; z = 3.9, limit 4): fewer than 16 tasks"
+    )
+    assert told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "some classes differ ('c1' and 'c0'; z = 3.9, limit 4)")
     assert not told(examined(9.0, [9.0, 3.9, 9.0], [-1, 0, -1]), "too rare to verify")
     assert not examined(9.0, [3.9, 9.0], [-1, -1], classes=2).failed  # of two classes one is what the other is not
     monkeypatch.setattr(structure, "TUNING", replace(structure.TUNING, table_cells=3 * 9))  # three pairs of nine cells
@@ -168,7 +171,7 @@ def test_relation_of_tables_is_pearsons_statistic_of_all_pairs(monkeypatch):
             free += found.dof
     assert structure.tables_related(pairs) == pytest.approx((total - free) / np.sqrt(2 * free))
     monkeypatch.setattr(structure, "TUNING", replace(structure.TUNING, table_tasks=1000))
-    assert structure.tables_related(pairs) == 0
+    assert structure.tables_related(pairs) is None
 
 
 def test_a_class_without_support_names_the_class_it_is_confused_with(monkeypatch):
@@ -468,24 +471,60 @@ def test_duplicated_idle_and_unexplained_labels_are_reported():
     assert workers_examined([""], [9], unexplained=None).quantities["unexplained_agreement"] is None
 
 
-@pytest.mark.parametrize(("sure", "doubted"), [(0.86, False), (0.84, True)])
-def test_expected_errors_and_fragile_tasks(sure, doubted):
-    one, two = labels_of([{0: 0, 1: 1}, {}], 2), labels_of([{0: 1}], 2)
-    judged = [
-        (one, SimpleNamespace(decisive=np.array([True, True]))),
-        (two, SimpleNamespace(decisive=np.array([False]))),
-    ]
-    begins = []
-
-    def block_posterior(begin, block):
-        begins.append(begin)
-        return np.tile([1 - sure, sure], (block.n_rows, 1))
-
+@pytest.mark.parametrize(("stated", "passed"), [(0.15, True), (0.16, False)])
+def test_an_expected_error_above_fifteen_percent_is_reported(monkeypatch, stated, passed):
+    data = labels_of([{0: 0, 1: 1}, {}, {0: 1}], 2)
+    judged = [(data, SimpleNamespace(decisive=np.array([True, True, False])))]
+    monkeypatch.setattr(diagnostics, "Judged", lambda labels, mixture: judged)
+    errors = ExpectedErrors(2, 0.05, 0.1, 0.2, stated)
+    monkeypatch.setattr(diagnostics, "expected_errors", lambda *arguments: errors)
     examiner = Examiner()
-    diagnostics._examine_consensus(examiner, judged, block_posterior)
-    assert begins == [0, 2]
-    assert examiner.quantities == pytest.approx({"expected_error": 1 - sure, "fragile_tasks": 0.5})
-    assert told(examiner, "for 50% one label decides") == doubted
+    diagnostics._examine_consensus(examiner, data, None, Calibration(), None)
+    (check,) = examiner.checks
+    assert (check.name, check.value, check.limit, check.passed) == ("expected_error", stated, 0.15, passed)
+    assert examiner.quantities["fragile_tasks"] == 0.5
+    assert examiner.expected.value == examiner.quantities["expected_error"] == stated
+    assert told(examiner, "for 50% of the tasks one label decides") != passed
+
+
+@pytest.mark.parametrize(("wrong", "passed"), [(2, True), (14, False)])
+def test_known_answers_that_the_labels_get_wrong_too_often_are_reported(wrong, passed):
+    errors = ExpectedErrors(400, 0.04, 0.05, 0.1, 0.05, n_known=30, n_wrong=wrong)
+    independent = Calibration(1.0, 0.0, 0.003)
+    assert independent.weight < 0.2
+    examiner = Examiner()
+    diagnostics._examine_known_answers(examiner, errors, independent)
+    (check,) = examiner.checks
+    assert (check.name, check.passed, check.value) == ("known_answers", passed, wrong / 30)
+    assert (check.p_value >= 0.01) == passed == (check.value <= check.limit)
+    assert told(examiner, f"get {wrong} of 30 known answers wrong") != passed
+
+
+@pytest.mark.parametrize(("condition", "passed"), [(2, True), (2_000, False)])
+def test_confusion_matrices_that_hardly_differ_are_reported(condition, passed):
+    """Two classes whose columns differ by 1 / condition."""
+    data = crowd(60, 4, 2, labels_per_task=3, random_state=0).coded()
+    near = 0.5 + np.array([[1.0, -1.0], [-1.0, 1.0]]) / (2 * condition)
+    examiner = Examiner()
+    diagnostics._examine_model(examiner, data, stack_confusions(np.full(2, 0.5), np.tile(near, (4, 1, 1))), None)
+    check = next(check for check in examiner.checks if check.name == "distinct_confusions")
+    assert check.value == pytest.approx(condition)
+    assert check.passed == passed
+
+
+def test_a_consensus_that_halves_of_the_tasks_change_is_reported(monkeypatch):
+    data = crowd(60, 5, 2, labels_per_task=3, random_state=0).coded()
+    mixture = stack_confusions(np.full(2, 0.5), np.tile([[0.8, 0.2], [0.2, 0.8]], (5, 1, 1)))
+    swapped = stack_confusions(np.full(2, 0.5), np.tile([[0.2, 0.8], [0.8, 0.2]], (5, 1, 1)))
+    assert diagnostics.changed_by_halves(data, mixture, (mixture, mixture)) == 0
+    assert diagnostics.changed_by_halves(data, mixture, (swapped, swapped)) == 1
+    first = diagnostics.in_first_half(data).mean()
+    assert diagnostics.changed_by_halves(data, mixture, (swapped, mixture)) == pytest.approx(1 - first)
+    for changed, passed in ((0.1, True), (0.11, False)):
+        monkeypatch.setattr(diagnostics, "changed_by_halves", lambda *arguments, changed=changed: changed)
+        examiner = Examiner()
+        diagnostics._examine_model(examiner, data, mixture, None)
+        assert next(check for check in examiner.checks if check.name == "stability").passed == passed
 
 
 def test_unexplained_agreement_is_the_excess_over_what_could_be(monkeypatch):
@@ -525,7 +564,8 @@ def test_noise_is_half_the_distance_between_halves():
         for m in range(4):
             table[2 * m : 2 * m + 2] /= table[2 * m : 2 * m + 2].sum(axis=0)
         factors.append(table * np.sqrt(own[half].mean(axis=0)))
-    assert diagnostics.split_half_noise(data, mixture) == pytest.approx(np.linalg.norm(factors[0] - factors[1]) / 2)
+    halves = diagnostics.half_mixtures(data, mixture)
+    assert diagnostics.split_half_noise(halves) == pytest.approx(np.linalg.norm(factors[0] - factors[1]) / 2)
 
 
 def test_the_quantities_of_the_model_are_those_of_its_stacked_factor(monkeypatch):
@@ -637,7 +677,9 @@ def test_the_limit_over_triples_by_loops_and_by_normal_draws():
     sizes = np.sqrt(np.diag(V))
     mean = np.trace(V) / 2
     variance = (2 / np.pi * np.outer(sizes, sizes) * V + (5 / 4 - 2 / np.pi) * V**2).sum()
-    found = dependence._tested(z, covariance, left, right, 6)
+    largest = dependence.PairResidual(0, 1, 2.0, 14)
+    found = dependence._tested(z, covariance, left, right, 6, largest)
+    assert found.p_value == pytest.approx(gamma.sf(found.value, mean**2 / variance, scale=variance / mean))
     assert found.value == pytest.approx((np.maximum(within @ z, 0) ** 2).sum())
     limit = gamma.isf(dependence.TUNING.joint_false_alarms, mean**2 / variance, scale=variance / mean)
     assert found.limit == pytest.approx(limit)
@@ -649,4 +691,12 @@ def test_the_limit_over_triples_by_loops_and_by_normal_draws():
 
 def test_workers_who_never_differ_are_under_any_limit():
     left, right = np.triu_indices(4, 1)
-    assert not dependence._tested(np.zeros(6), np.zeros((6, 6)), left, right, 4).beyond
+    found = dependence._tested(np.zeros(6), np.zeros((6, 6)), left, right, 4, dependence.PairResidual(0, 1, 0.0, 6))
+    assert (found.beyond, found.p_value) == (False, 1.0)
+
+
+def test_the_limit_of_a_pair_is_that_of_the_largest_of_all():
+    at_limit = dependence.PairResidual(0, 1, dependence.PairResidual(0, 1, 0.0, 15).limit, 15)
+    assert at_limit.limit == pytest.approx(norm.isf(0.003 / 15))
+    assert at_limit.p_value == pytest.approx(0.003)
+    assert dependence.PairResidual(0, 1, 0.0, 15).p_value == 1

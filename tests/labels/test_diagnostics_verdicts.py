@@ -61,10 +61,10 @@ def test_sound_crowds_are_trusted():
     ("make", "verdict", "words"),
     [
         ("one_label_a_task", "not identifiable", "No task has labels of two workers"),
-        ("two_workers", "not identifiable", "Only two workers share tasks"),
+        ("two_workers", "not identifiable", "Only 2 workers share tasks"),
         ("two_sides", "not identifiable", "no odd cycle"),
         ("parts", "caution", "parts that share no task"),
-        ("guessers", "not identifiable", "agree no more than their habits"),
+        ("guessers", "not identifiable", "do not agree more than their label frequencies make them"),
         ("reference_classes", "caution", "show that some classes differ ("),
         ("passers_by", None, "workers who gave 2 or fewer"),
         ("copied", "caution", "say the same as another one"),
@@ -115,7 +115,7 @@ def test_parts_with_known_answers_name_their_classes_alike():
 def test_a_class_that_hardly_occurs_is_named():
     data = crowd(500, 20, 3, labels_per_task=6, prior=np.array([0.5, 0.499, 0.001]), random_state=0)
     reasons = report_of(data.coded()).reasons
-    assert any("too rare to verify (2)" in reason for reason in reasons), reasons
+    assert any("too rare to verify (2;" in reason for reason in reasons), reasons
 
 
 def test_a_crowd_led_by_one_specialist_is_not_trusted_blindly():

@@ -111,8 +111,11 @@ def _reliability(bins: list[dict[str, Any]]) -> Section:
     table = DataTable(
         columns, [[one["stated"], one["actual"], one["n_tasks"]] for one in bins], "By stated probability."
     )
-    chart = Chart(spec, "Tasks with known truth by the probability of their consensus label: below the straight line it "
-                  "is stated too high.", "Reliability curve")  # fmt: skip
+    caption = (
+        "Tasks with known truth by the probability of their consensus label; below the straight line it is stated too "
+        "high."
+    )
+    chart = Chart(spec, caption, "Reliability curve")
     return Section("Stated against actual", [chart, table])
 
 
