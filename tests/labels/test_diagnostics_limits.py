@@ -471,8 +471,8 @@ def test_duplicated_idle_and_unexplained_labels_are_reported():
     assert workers_examined([""], [9], unexplained=None).quantities["unexplained_agreement"] is None
 
 
-@pytest.mark.parametrize(("stated", "passed"), [(0.15, True), (0.16, False)])
-def test_an_expected_error_above_fifteen_percent_is_reported(monkeypatch, stated, passed):
+@pytest.mark.parametrize(("stated", "passed"), [(0.2, True), (0.21, False)])
+def test_an_expected_error_above_one_in_five_is_reported(monkeypatch, stated, passed):
     data = labels_of([{0: 0, 1: 1}, {}, {0: 1}], 2)
     judged = [(data, SimpleNamespace(decisive=np.array([True, True, False])))]
     monkeypatch.setattr(diagnostics, "Judged", lambda labels, mixture: judged)
@@ -481,7 +481,7 @@ def test_an_expected_error_above_fifteen_percent_is_reported(monkeypatch, stated
     examiner = Examiner()
     diagnostics._examine_consensus(examiner, data, None, Calibration(), None)
     (check,) = examiner.checks
-    assert (check.name, check.value, check.limit, check.passed) == ("expected_error", stated, 0.15, passed)
+    assert (check.name, check.value, check.limit, check.passed) == ("expected_error", stated, 0.2, passed)
     assert examiner.quantities["fragile_tasks"] == 0.5
     assert examiner.expected.value == examiner.quantities["expected_error"] == stated
     assert told(examiner, "for 50% of the tasks one label decides") != passed

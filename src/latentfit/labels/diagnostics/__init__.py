@@ -64,8 +64,8 @@ class Tuning:
     unexplained: float = 0.15
     # Rows of H · K² up to which its singular values are computed: a few seconds.
     model_work: int = 300_000_000
-    # Proportion of wrong answers that may be expected.
-    expected_error: float = 0.15
+    # Proportion of wrong answers that may be expected: one in five.
+    expected_error: float = 0.2
     # Probability of as many wrong known answers as there are, below which something is wrong.
     known_answers: float = 0.01
     # Condition number of H from which noise decides which class is which.
