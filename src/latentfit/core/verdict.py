@@ -124,9 +124,9 @@ class Examiner:
         limit: float | None = None, p_value: float | None = None, level: Verdict = "caution",
     ) -> bool:  # fmt: skip
         """Add a check, and return whether it passed; `reason` is the sentence for the case that it failed."""
-        measured, bound, chance = (None if number is None else float(number) for number in (value, limit, p_value))
+        measured, bound, tail = (None if number is None else float(number) for number in (value, limit, p_value))
         said = "" if passed else reason
-        self.checks.append(Check(name, title, bool(passed), measured, bound, chance, level, said))
+        self.checks.append(Check(name, title, bool(passed), measured, bound, tail, level, said))
         return bool(passed)
 
     def doubt(self, level: Verdict, sentence: str) -> None:
