@@ -123,9 +123,9 @@ def test_the_distribution_is_the_mixture_of_experience_and_model():
     weight = Calibration(0.9, 0.02, 0.012).weight
     assert 0.2 < weight < 0.95
     density = error_distribution(ERRORS, Calibration(0.9, 0.02, 0.012))
-    gap = logit(0.05) - logit(0.04)
+    rise = logit(0.05) - logit(0.04)
     expected = weight * norm.pdf(LOG_ODDS, logit(0.13), EXPERIENCE.spread)
-    expected += (1 - weight) * norm.pdf(LOG_ODDS, logit(0.05), TUNING.model_spread + TUNING.spread_by_gap * gap)
+    expected += (1 - weight) * norm.pdf(LOG_ODDS, logit(0.05), TUNING.model_spread + TUNING.spread_by_rise * rise)
     np.testing.assert_allclose(density, expected / expected.sum(), rtol=1e-3)
     raised = error_distribution(replace(ERRORS, own=0.001), INDEPENDENT)  # beta raised the expectation a lot
     assert experience.median(raised) < experience.median(error_distribution(ERRORS, INDEPENDENT))

@@ -467,7 +467,7 @@ def test_duplicated_idle_and_unexplained_labels_are_reported():
     assert not told(workers_examined(idle, [20, 20, 9, 51]), "who guess")
     assert told(workers_examined(idle, [20, 20, 10, 50]), "50% of the labels come from workers who guess")
     assert not workers_examined([""], [9], unexplained=0.15).failed
-    assert told(workers_examined([""], [9], unexplained=0.16), "Workers agree in 16% of the cases")
+    assert told(workers_examined([""], [9], unexplained=0.16), "Workers agree in 16.0% of the cases")
     assert workers_examined([""], [9], unexplained=None).quantities["unexplained_agreement"] is None
 
 

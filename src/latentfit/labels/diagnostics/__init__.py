@@ -226,7 +226,7 @@ def _examine_workers(
             "unexplained_agreement",
             "Agreement of workers that the model leaves unexplained",
             unexplained <= TUNING.unexplained,
-            f"Workers agree in {unexplained:.0%} of the cases where the model expects them to differ (limit "
+            f"Workers agree in {unexplained:.1%} of the cases where the model expects them to differ (limit "
             f"{TUNING.unexplained:.0%}): they copy, or the same tasks mislead them all, and probabilities are too "
             "sure; check some of the tasks by hand on which most agree (--gold takes the answers).",
             value=unexplained,
@@ -307,7 +307,7 @@ def _examine_consensus(
         "expected_error",
         "Expected error of the consensus",
         expected.value <= limit,
-        f"{expected.value:.0%} of the consensus is expected to be wrong (limit {limit:.0%}), and for {fragile:.0%} of "
+        f"{expected.value:.1%} of the consensus is expected to be wrong (limit {limit:.0%}), and for {fragile:.0%} of "
         "the tasks one label decides; buy labels for the tasks with the smallest margin (latentfit plan), or give "
         "known answers (--gold).",
         value=expected.value,
@@ -404,7 +404,7 @@ def _examine_model(examiner: Examiner, labels: CodedLabels, mixture: Mixture, pa
         "stability",
         "Consensus that changes when the other half of the tasks teaches the confusion matrices",
         changed <= TUNING.unstable,
-        f"{changed:.0%} of the consensus changes when the confusion matrices come from the other half of the tasks "
+        f"{changed:.1%} of the consensus changes when the confusion matrices come from the other half of the tasks "
         f"(limit {TUNING.unstable:.0%}), so there are too few labels to learn who is reliable; ask fewer workers for "
         "more labels each, or buy more labels (latentfit plan).",
         value=changed,

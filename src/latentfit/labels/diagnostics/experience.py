@@ -89,7 +89,7 @@ class Tuning:
     # the model's own expectation beyond the first, and their spread without and per such unit (simulated crowds).
     overstated: float = 0.3
     model_spread: float = 0.5
-    spread_by_gap: float = 0.2
+    spread_by_rise: float = 0.2
 
 
 EXPERIENCE = Experience()
@@ -252,16 +252,16 @@ def error_distribution(errors: ExpectedErrors, calibration: Calibration) -> Floa
         float(logit(np.clip(error, TUNING.least_error, 1 - TUNING.least_error)))
         for error in (errors.own, errors.model, errors.experienced)
     )
-    gap = max(model - own, 0.0)
-    centre = model - TUNING.overstated * max(gap - 1, 0.0)
+    rise = max(model - own, 0.0)
+    centre = model - TUNING.overstated * max(rise - 1, 0.0)
     parts = (
         (calibration.weight, experienced, calibration.experience.spread),
-        (1 - calibration.weight, centre, TUNING.model_spread + TUNING.spread_by_gap * gap),
+        (1 - calibration.weight, centre, TUNING.model_spread + TUNING.spread_by_rise * rise),
     )
     density = np.zeros(len(LOG_ODDS))
-    for share, middle, deviation in parts:
+    for probability, middle, deviation in parts:
         part = np.exp(-0.5 * ((LOG_ODDS - middle) / deviation) ** 2)
-        density += share * part / part.sum()
+        density += probability * part / part.sum()
     return np.asarray(density)
 
 
