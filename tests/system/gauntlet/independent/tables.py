@@ -304,7 +304,7 @@ NOTHING = r"no structure|no class|one class|single class|fewer|independen|chance
 TRAIT = "trait|one.dimension|item.response|continu|order"
 REPEATED = "duplic|identical|copies|repeat|equal rows|same row"
 UNSTABLE = "stab|resampl|agree|too many|initiali"
-SMALL = "few|small|sample|rows|parameters|rare|size"
+SMALL = "few|small|rare|sample size|not enough|too little|rests on|parameters|overlap|told apart"
 
 SCENARIOS: list[Scenario] = [
     # Three well separated syndromes, 3,000 patients: the planted profiles come back.
