@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from latentfit.core.counts import read_counts
-from latentfit.pairs.diagnostics import structure_power, structure_test
+from latentfit.pairs.diagnostics.rank_test import structure_power, structure_test
 from latentfit.pairs.simulate import draw_pairs, pairs
 from latentfit.pairs.theory import exact_total_variation_bound
 from reproduction.draw import draw_testing

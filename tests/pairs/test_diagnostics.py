@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from latentfit import PairMatrix
 from latentfit.core.counts import read_counts
 from latentfit.core.spectral import effective_items, scaled_svd
-from latentfit.pairs import diagnostics as pair_structure
-from latentfit.pairs import diagnostics as pairs
 from latentfit.pairs import theory as theorems
 from latentfit.pairs.data import split_counts
-from latentfit.pairs.diagnostics import StructureTest
+from latentfit.pairs.diagnostics import rank_test as pair_structure
+from latentfit.pairs.diagnostics import verdict as pairs
+from latentfit.pairs.diagnostics.rank_test import StructureTest
 from latentfit.pairs.init import Bins, Factored
 from latentfit.pairs.moments import Symmetry
 from latentfit.simulate import draw_pairs
+from latentfit.simulate import pairs as pairs_of
 
 # ------------------------------------------------------------ the test of rank
 
@@ -203,9 +205,9 @@ def told(found, words):
 
 
 def examined(p_values=(1e-6, 0.5), agreement=(0.9, 0.5), K=2, matrix=None, **changed):
-    matrix = np.full((6, 6), 10) if matrix is None else matrix
+    matrix = 10 + np.tile([[0, 1], [1, 0]], (3, 3)) if matrix is None else matrix
     rho = np.full(6, 1 / 6)
-    delta = np.outer(np.tile([1.0, -1.0], 3), np.full(K - 1, 0.1))
+    delta = np.outer(np.tile([1.0, -1.0], 3), np.full(K - 1, 0.1 if K < 3 else 0.05))
     chosen = next((r for r, p in enumerate(p_values, 1) if p > 0.01), len(p_values) + 1)
     settings = {
         "counts": read_counts(matrix, square=True),
@@ -223,14 +225,18 @@ def examined(p_values=(1e-6, 0.5), agreement=(0.9, 0.5), K=2, matrix=None, **cha
     ("K", "p_values", "words"),
     [
         (2, (0.01, 0.5), ""),
-        (2, (0.011, 0.5), "No structure is seen"),
-        (1, (0.5,), "No structure found: pairs look independent (p-value 0.5 of rank 1)"),
-        (1, (0.0009,), "There is more structure than 1 component (p-value 0.0009)"),
+        (2, (0.011, 0.5), "No structure found"),
+        (1, (0.5,), "No structure found: pairs look independent (p-value 0.5 of rank 1, limit 0.01)"),
+        (1, (0.0009,), "There is more structure than 1 component (p-value 0.0009, limit 0.001)"),
         (1, (0.001,), ""),
-        (3, (1e-6, 0.02, 0.5), "The counts support 2 components (p-value 0.02 of no more), and 3 were fitted"),
+        (
+            3,
+            (1e-6, 0.02, 0.5),
+            "The counts support 2 components (p-value 0.02 of no more, limit 0.01), and 3 were fitted",
+        ),
         (3, (1e-6, 0.01, 0.5), ""),
         (2, (1e-6, 1e-3, 0.5), ""),
-        (2, (1e-6, 0.9e-3, 0.5), "There is more structure than 2 components (p-value 0.0009)"),
+        (2, (1e-6, 0.9e-3, 0.5), "There is more structure than 2 components (p-value 0.0009, limit 0.001)"),
         (3, (1e-6, 1e-6), ""),
     ],
 )
@@ -261,7 +267,7 @@ def test_two_pairs_an_item_are_asked_for(each, few):
     found = examined(matrix=matrix, symmetric=True)
     ratio = (6 if each == 1 else 14) / 6
     assert found.quantities["pairs_per_item"] == pytest.approx(ratio)
-    assert told(found, "pairs per item: expect about half") == few
+    assert told(found, "pairs per item, fewer than 2") == few
     assert found.quantities["expected_error"] == pytest.approx(min(1.06 / sqrt(ratio), 2))
     assert found.quantities["n_items"] == 6
 
@@ -278,10 +284,12 @@ def test_items_without_counts_are_not_counted():
 
 def test_order_weights_and_unconverged_runs_are_reported():
     lopsided = Symmetry(1.0, 7.5)
-    assert told(examined(symmetry=lopsided), "The order of pairs matters (7.5 standard deviations")
+    assert told(
+        examined(symmetry=lopsided), "The order of pairs matters (7.5 standard deviations beyond chance, limit 4)"
+    )
     assert not told(examined(symmetry=lopsided, symmetric=False), "The order of pairs matters")
     assert not told(examined(symmetry=None), "The order of pairs matters")
-    assert told(examined(matrix=np.full((6, 6), 10.5)), "The counts are not whole")
+    assert told(examined(matrix=np.full((6, 6), 10.5)), "The counts are not whole numbers")
     assert told(examined(converged=False), "The fit stopped")
     assert examined(matrix=np.full((6, 6), 0.01)).quantities["expected_error"] == 2  # no ℓ₁ error is larger
 
@@ -365,3 +373,142 @@ def test_without_a_test_at_hand_one_rank_more_than_fitted_is_tested(monkeypatch)
     for K in (1, 2, 3):
         examined(K=K, test=None)
     assert asked == [(2, 0.01, True), (3, 0.01, True), (4, 0.01, True)]
+
+
+# ------------------------------------------------------------ further checks
+
+
+def check_of(found, name):
+    return next(check for check in found.checks if check.name == name)
+
+
+def with_counts(matrix, **changed):
+    """A fit by the marginals and the leading separation that the matrix itself has."""
+    counts = read_counts(matrix, square=True)
+    rho = (counts.row_sums + counts.column_sums) / (2 * counts.total)
+    delta = np.outer(np.tile([1.0, -1.0], len(rho) // 2) * rho, [0.3])
+    return examined(matrix=matrix, factored=Factored(rho, rho, delta, delta, np.ones(1)), **changed)
+
+
+@pytest.mark.parametrize(("factor", "passed"), [(1, True), (2, False), (5, False)])
+def test_counts_with_a_common_divisor_are_copies_or_rounded(factor, passed):
+    found = with_counts(factor * (10 + np.tile([[0, 1], [1, 0]], (3, 3))))
+    check = check_of(found, "common_divisor")
+    assert (check.passed, check.value, check.limit) == (passed, factor, 1)
+    assert passed or f"multiple of {factor}" in check.reason
+
+
+def test_few_cells_may_share_a_divisor_by_chance():
+    matrix = np.diag([4, 6, 8, 4, 2, 6])  # six even counts: a probability of 1/64
+    assert check_of(with_counts(matrix), "common_divisor").p_value == pytest.approx(1 / 64)
+    assert check_of(with_counts(matrix), "common_divisor").passed
+
+
+def independent_counts(seed, size=80, n_pairs=2400):
+    rng = np.random.default_rng(seed)
+    law = rng.dirichlet(np.full(size, 5.0))
+    return rng.multinomial(n_pairs, np.outer(law, law).reshape(-1)).reshape(size, size)
+
+
+def test_repeated_lines_are_more_than_the_fit_explains():
+    counts = independent_counts(0)
+    rng = np.random.default_rng(1)
+    for proportion, passed in ((0.0, True), (0.3, False)):
+        again = rng.binomial(counts, proportion)
+        matrix = counts + again
+        total, rho = matrix.sum(), matrix.sum(axis=1) / matrix.sum()
+        gamma = matrix.sum(axis=0) / total
+        none = np.zeros((80, 0))
+        found = examined((0.5,), agreement=(0.0,), K=1, matrix=matrix, symmetric=False,
+                         factored=Factored(rho, gamma, none, none, np.zeros(0)))  # fmt: skip
+        check = check_of(found, "repeated_pairs")
+        off = ~np.eye(80, dtype=bool)
+        by_hand = ((matrix * (matrix - 1))[off].sum() - total**2 * (np.outer(rho, gamma)[off] ** 2).sum()) / (2 * total)
+        assert check.value == pytest.approx(by_hand)
+        assert check.passed == passed
+        assert passed or "repeat another one beyond what the fit explains" in check.reason
+
+
+def test_one_pair_may_not_carry_the_structure():
+    factored = with_counts(independent_counts(0)).quantities  # even kinds: nobody stands out
+    assert factored["components"] == 2
+    assert check_of(with_counts(independent_counts(0)), "strongest_pair").passed
+    rho, delta = np.full(40, 1 / 40), np.full((40, 1), 1e-4)
+    delta[[3, 7]] = 0.02
+    matrix = np.ones((40, 40), int)
+    matrix[3, 7] = 9
+    found = examined(matrix=matrix, factored=Factored(rho, rho, delta, delta, np.ones(1)))
+    check = check_of(found, "strongest_pair")
+    square = (delta[:, 0] ** 2 / rho).sum() ** 2
+    assert not check.passed
+    assert check.value == pytest.approx(2 * (0.02**2 * 40) ** 2 / square)  # both orders
+    assert "One pair, '3' and '7', carries 50%" in check.reason
+
+
+@pytest.mark.parametrize(("times", "passed"), [(1.0, True), (0.0, False), (3.0, False)])
+def test_pairs_of_an_item_with_itself_are_as_many_as_the_fit_expects(times, passed):
+    matrix = np.full((20, 20), 5)
+    matrix[0, 1] = 6
+    np.fill_diagonal(matrix, int(5 * times))
+    rho, none = np.full(20, 1 / 20), np.zeros((20, 0))
+    found = examined((0.5,), K=1, matrix=matrix, factored=Factored(rho, rho, none, none, np.zeros(0)))
+    check = check_of(found, "self_pairs")
+    assert check.passed == passed
+    assert check.value == pytest.approx(abs(100 * times - matrix.sum() / 20) / matrix.sum())
+    assert passed or f"{100 * times:.0f} pairs join an item with itself" in check.reason
+
+
+def test_pairs_in_one_order_of_the_items_make_a_triangle():
+    rng = np.random.default_rng(0)
+    matrix = rng.poisson(1.0, (30, 30))
+    triangle = np.triu(matrix, 1) + np.tril(matrix, -1).T
+    mixed = read_counts(matrix, square=True)
+    assert pairs.proportion_in_cycles(mixed) > 0.9
+    assert pairs.proportion_in_cycles(read_counts(triangle, square=True)) == 0
+    shuffled = rng.permutation(30)  # whatever the order is
+    assert pairs.proportion_in_cycles(read_counts(triangle[np.ix_(shuffled, shuffled)], square=True)) == 0
+    two_sides = np.zeros((30, 30), int)
+    two_sides[:15, 15:] = 3  # from one kind of items to another: no order of the items is meant
+    assert pairs.proportion_in_cycles(read_counts(two_sides, square=True)) is None
+    assert pairs.proportion_in_cycles(read_counts(np.triu(np.eye(30, k=1, dtype=int)), square=True)) is None
+    rho, none = np.full(30, 1 / 30), np.zeros((30, 0))
+    kept = Factored(rho, rho, none, none, np.zeros(0))
+    for counted_, passed in ((matrix, True), (triangle, False)):
+        found = examined((0.5,), K=1, matrix=counted_, symmetric=False, factored=kept)
+        assert check_of(found, "order_of_items").passed == passed
+    names = {check.name for check in examined((0.5,), K=1, matrix=triangle, factored=kept).checks}
+    assert "order_of_items" not in names  # a symmetric fit does not see the order
+
+
+def test_the_expected_error_is_how_far_half_of_the_counts_lead():
+    found = examined()
+    assert found.expected.value == pytest.approx(1.06 / sqrt(found.quantities["pairs_per_item"]) / 2)
+    rho, other = np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.3, 0.3])
+    none = np.zeros((3, 0))
+    one, two = (Factored(part, part, none, none, np.zeros(0)) for part in (rho, other))
+    far = 0.5 * np.abs(np.outer(rho, rho) - np.outer(other, other)).sum()
+    assert pairs.moved_probability(one, two) == pytest.approx(far)
+    matrix = np.array([[9, 5, 4], [5, 4, 2], [4, 2, 2]])
+    halves = []
+    found = examined((0.5,), K=1, matrix=matrix, factored=one, refit=lambda half: halves.append(half) or two)
+    assert found.expected.value == pytest.approx(far)
+    assert sum(half.total for half in halves) == matrix.sum()
+
+
+def test_a_sample_of_rows_measures_the_distance_of_large_matrices():
+    rng = np.random.default_rng(0)
+    none = np.zeros((3000, 0))
+    rho, other = rng.dirichlet(np.full(3000, 0.5), 2)
+    one, two = (Factored(part, part, none, none, np.zeros(0)) for part in (rho, (rho + other) / 2))
+    assert pairs.moved_probability(one, two) == pytest.approx(pairs.moved_probability(one, two, 3000), rel=0.1)
+
+
+def test_the_expected_error_of_simulated_pairs_is_the_actual_one():
+    ratios = []
+    for seed, model in enumerate(("example1", "zipf", "graded", "topics")):
+        world = pairs_of(300, 9000, model, separation=0.9, n_components=3, random_state=seed)
+        fitted = PairMatrix(3 if model == "topics" else 2).fit(world.counts)
+        actual = 0.5 * np.abs(fitted.reconstruct().toarray() - world.rows(np.arange(300))).sum()
+        ratios.append(fitted.report_.expected.value / actual)
+    assert min(ratios) > 0.6
+    assert max(ratios) < 1.7

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from latentfit import PairMatrix, load
 from latentfit.core.counts import read_counts
 from latentfit.core.errors import DataError, ModelFileError, NotIdentifiableError
-from latentfit.pairs.diagnostics import detectable_value, structure_power, structure_test
+from latentfit.pairs.diagnostics.rank_test import detectable_value, structure_power, structure_test
 from latentfit.pairs.moments import examine_symmetry
 from latentfit.simulate import pairs
 from latentfit.testing import check_model
@@ -264,7 +264,7 @@ def test_the_largest_rank_looked_for_is_said():
     model = PairMatrix(None).fit(counts)
     assert model.n_components_ == 12
     assert model.report_.verdict == "caution"
-    assert any("12 components are all that are looked for" in reason for reason in model.report_.reasons)
+    assert any("12 components are the limit of the search" in reason for reason in model.report_.reasons)
     assert not any("method='auto'" in reason for reason in model.report_.reasons), "that is what was done"
 
 

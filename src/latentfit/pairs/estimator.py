@@ -24,7 +24,8 @@ from latentfit.core.spectral import PairModel, ScaledSVD, pair_model, scaled_svd
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
-from latentfit.pairs.diagnostics import MOST_COMPONENTS, PairEvidence, StructureTest, examine_pairs, structure_test
+from latentfit.pairs.diagnostics.rank_test import MOST_COMPONENTS, StructureTest, structure_test
+from latentfit.pairs.diagnostics.verdict import PairEvidence, examine_pairs
 from latentfit.pairs.em import cut_lifts, fit_pair_model, shrink_pairs
 from latentfit.pairs.init import BIN_WIDTH, EPSILON, TAU, Factored, decompose, independent, pair_phases, rank_two
 from latentfit.pairs.moments import Symmetry, examine_symmetry
@@ -354,9 +355,15 @@ class PairMatrix(LatentModel):
             self._counts, self._factored, symmetric=self.symmetric_,
             symmetry=self._symmetry or (examine_symmetry(self._counts) if self.symmetric_ else None),
             converged=self.converged_, test=self._test, epsilon=self.epsilon, bin_width=self.bin_width,
-            tau=self.tau, method=self.method,
+            tau=self.tau, method=self.method, refit=self._refit,
         )  # fmt: skip
         return examine_pairs(evidence)
+
+    def _refit(self, counts: Counts) -> Factored:
+        """The same fit to other counts of the same items; this model stays as it is."""
+        other = type(self)(**self.get_params())
+        other.verbose, other.symmetric_, other._notes = 0, self.symmetric_, []
+        return other._factor(counts, self.n_components_, StageClock(0))[0]
 
     # ---------------------------------------------------------------- use
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentfit.pairs.diagnostics import LEVEL
+from latentfit.pairs.diagnostics.rank_test import LEVEL
 from latentfit.pairs.estimator import PairMatrix
 from latentfit.pairs.plot import LEAST_P_VALUE, informative_items, rank_tests
 from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
@@ -32,14 +32,14 @@ RANKS = 300
 def page_of(fitted: PairMatrix, context: Context) -> Page:
     """Verdict, items, rank, marginals."""
     report, known = fitted.report_, fitted.report_.quantities
-    number, items = fitted.n_components_, len(fitted.items_)
+    number = fitted.n_components_
     pairs = known.get("n_pairs")
     counted = f"{pairs:,.0f} pairs counted. " if pairs is not None else ""
     order = "Their order does not matter" if fitted.symmetric_ else "Rows and columns are kept apart"
     return page_about(
         report,
         context,
-        title=f"Pairs of {items:,} items, {number} component{'s' if number > 1 else ''}",
+        title=_title(fitted),
         family="pairs",
         figures=_figures(fitted, known),
         picture=_items(fitted) if number > 1 else _marginal(fitted),
@@ -63,16 +63,28 @@ def page_of(fitted: PairMatrix, context: Context) -> Page:
     )
 
 
+def _title(fitted: PairMatrix) -> str:
+    """What was found; a number of components that a check rejects is not announced as found."""
+    number, failed = fitted.n_components_, {check.name for check in fitted.report_.checks if not check.passed}
+    title = f"Pairs of {len(fitted.items_):,} items"
+    if "structure_found" in failed:
+        return f"{title}: no structure found"
+    if "components_supported" in failed:
+        supported = fitted.report_.quantities["supported_components"]
+        return f"{title}: {number} components fitted, {supported} supported by the counts"
+    return f"{title}, {number} component{'s' if number > 1 else ''}"
+
+
 def _figures(fitted: PairMatrix, known: dict[str, Any]) -> list[Figure]:
     rank_source = "as method='paper' has them" if fitted.method == "paper" else "by the test of every rank"
     how = rank_source if fitted.selection_ else "as asked for"
-    ratio, error = known.get("pairs_per_item"), known.get("expected_error")
+    ratio, expected = known.get("pairs_per_item"), fitted.report_.expected
     second = Figure("Items", f"{len(fitted.items_):,}")
     if ratio is not None:
         second = Figure("Pairs per item", f"{ratio:,.1f}", "a handful is needed")
     third = Figure("Log-likelihood", f"{fitted.log_likelihood_:,.0f}", "nats")
-    if error is not None:
-        third = Figure("Expected error", f"{error:.2f}", "of the probabilities, ℓ₁, at most 2")
+    if expected is not None:
+        third = Figure("Expected error", f"{expected.value:.1%}", "of the probability, in the wrong place")
     return [Figure("Components", str(fitted.n_components_), how), second, third]
 
 

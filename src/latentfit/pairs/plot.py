@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.canvas import GREY, STRONG, check_drawable, new_axes
 from latentfit.core.errors import DataError
-from latentfit.pairs.diagnostics import LEVEL
+from latentfit.pairs.diagnostics.rank_test import LEVEL
 from latentfit.pairs.estimator import PairMatrix
 
 MOST_NAMES = 60
