@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.admixture import diagnostics as ancestry
-from latentfit.admixture.diagnostics import Kinship
+from latentfit.admixture.diagnostics import verdict as ancestry
+from latentfit.admixture.diagnostics.relatives import Kinship
+from latentfit.admixture.diagnostics.snps import Heterozygotes, Linkage
 from latentfit.communities import diagnostics as blocks
 from latentfit.communities.data import Graph
 from latentfit.communities.em import Blocks, Propagated
@@ -38,11 +39,13 @@ def examined_ancestry(proportions, **changed):
         "spectrum": np.array([*[9.0] * (K - 1), 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.1]),
         "converged": True,
         "refit": None,
+        "carriers": lambda populations: np.full(populations - K, 20.0),
         "log_likelihood": -1000.0,
         "kinship": Kinship(
             np.zeros((0, 2), np.intp), np.zeros(0), np.arange(len(proportions)), *np.zeros((2, proportions.shape[1]))
         ),
-        "linked": 0.0,
+        "linkage": Linkage(0.0, 0.0),
+        "heterozygotes": Heterozygotes(),
         "names": [str(person) for person in range(len(proportions))],
     } | changed
     return ancestry.examine_ancestry(proportions, **settings)
@@ -133,7 +136,7 @@ def test_a_gap_of_one_and_a_half_spans_shows_a_population(second, doubted):
     spectrum = np.array([second, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
     found = examined_ancestry(np.tile(np.eye(2), (20, 1)), spectrum=spectrum)
     assert found.quantities["gap"] == pytest.approx((second - 1) / 0.5)
-    assert told(found, "above their noise") == doubted
+    assert told(found, "No structure found") == doubted
 
 
 def test_a_population_that_mixes_others_has_no_answer():

@@ -79,6 +79,7 @@ def admixture(
     latentfit admixture genotypes.csv --id sample --min-maf 0.05
     latentfit admixture biobank.bed --engine stream --cache coded --checkpoint fit.latent
     """
+    from latentfit.admixture.diagnostics.verdict import is_shown
     from latentfit.admixture.estimator import Admixture
     from latentfit.core.estimator import model_state
 
@@ -121,6 +122,7 @@ def admixture(
     facts = (
         f"{number_of(summary['n_rows'], 'people')}, {summary['n_snps_used']:,} of "
         f"{number_of(summary['n_snps'], 'SNPs')} used, {number_of(size, 'populations')}"
+        + ("" if is_shown(report) else " fitted, another number than the calls show")
     )
     page = partial(results.report, model, summary, input=None if streamed else genotypes)
     display = partial(show, model, console)

@@ -18,14 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
 from latentfit.admixture.data.passes import SnpPasses, over_calls, snp_passes_for
 from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
-from latentfit.admixture.diagnostics import (
-    LIMITS,
-    RELATIVES,
-    close_relatives,
-    examine_ancestry,
-    linked_neighbours,
-    standard_errors,
-)
+from latentfit.admixture.diagnostics.relatives import RELATIVES, close_relatives
+from latentfit.admixture.diagnostics.snps import concentration, count_heterozygotes, linked_neighbours
+from latentfit.admixture.diagnostics.verdict import LIMITS, examine_ancestry, standard_errors
 from latentfit.admixture.em import (
     FIT,
     Ancestry,
@@ -35,7 +30,7 @@ from latentfit.admixture.em import (
     fit_proportions,
     frequencies_given,
 )
-from latentfit.admixture.init import Subspace, factor_admixture_tensor, unfilled_spectrum
+from latentfit.admixture.init import Subspace, factor_admixture_tensor, leading_subspace, unfilled_spectrum
 from latentfit.admixture.select import NumberPath, choose_populations
 from latentfit.core.checkpoint import CheckpointFile
 from latentfit.core.em import SolverState
@@ -352,9 +347,10 @@ class Admixture(TransformerMixin, LatentModel):
     def _examine(self, notes: list[str]) -> Examination:
         proportions, panel = self.ancestry_[self._people], self._panel_.genotypes
         kinship = close_relatives(panel, proportions)
-        linked = linked_neighbours(panel, self._order, proportions, self._fitted)
+        linkage = linked_neighbours(panel, self._order, proportions, self._fitted)
+        heterozygotes = count_heterozygotes(panel, proportions, self._fitted)
         if len(kinship.pairs):
-            unsure = "; linked SNPs make kinship unsure" if linked > LIMITS.linked_fraction else ""
+            unsure = "; linked SNPs make kinship unsure" if linkage.fraction > LIMITS.linked_fraction else ""
             notes.append(
                 f"{len(kinship.pairs)} pairs of close relatives (kinship {RELATIVES.close:.3f} or more), "
                 f"{kinship.n_duplicates} of them copies of one person, among "
@@ -362,27 +358,37 @@ class Admixture(TransformerMixin, LatentModel):
             )
         found = examine_ancestry(
             proportions, self._fitted, self.ancestry_se_[self._people], self._spectrum(),
-            converged=self.converged_, refit=self._refit, log_likelihood=self.objective_, kinship=kinship,
-            linked=linked,
+            converged=self.converged_, refit=self._refit, carriers=self._carriers, log_likelihood=self.objective_,
+            kinship=kinship, linkage=linkage, heterozygotes=heterozygotes,
             names=[str(name) for name in self.samples_[self._people].tolist()],
+            concentrated=concentration(self._fitted, self._order),
         )  # fmt: skip
-        if found.quantities.get("populations_seen", 1) > self.n_populations_:
-            notes.append(f"the singular values show {found.quantities['populations_seen']} populations")
+        if heterozygotes.one_copy > 0 and heterozygotes.lacking <= LIMITS.one_copy:
+            notes.append(
+                f"{heterozygotes.one_copy:.0%} of the people have no heterozygous call at {heterozygotes.lacking:.1%} "
+                "of the SNPs, as males have on X"
+            )
         return found
 
     def _spectrum(self) -> Floats:
         """Singular values that the number of populations is judged by."""
         panel = self._panel_.genotypes
-        if panel.n_calls == panel.n_samples * panel.n_snps:
+        if panel.n_calls == panel.n_samples * panel.n_snps and self.n_populations_ > 1:
             return self._fit_.spectrum
         with one_blas_thread():
-            return unfilled_spectrum(self._panel_, panel.means, self.n_populations_)
+            return unfilled_spectrum(self._panel_, panel.means, max(self.n_populations_, 2))
+
+    def _carriers(self, n_populations: int) -> Floats:
+        """How many people carry each direction beyond those of the fit (1 / Σv⁴ of a unit vector v)."""
+        with one_blas_thread():
+            basis = leading_subspace(self._panel_, self._panel_.genotypes.means, n_populations).basis
+        return np.asarray(1 / (basis[:, self.n_populations_ :] ** 4).sum(axis=0))
 
     def _refit(self) -> tuple[Floats, float]:
         """Proportions and objective of a fit from other people than those of the fit."""
         other = fit_ancestry(
             self._panel_, self._panel_.genotypes.means, self.n_populations_,
-            likelihood=self._likelihood, max_iter=min(self.max_iter, OTHER_ITERATIONS), tol=self.tol,
+            likelihood=self._likelihood, max_iter=min(self.n_iter_, OTHER_ITERATIONS), tol=self.tol,
             rng=np.random.default_rng((self._seed(), 1)), n_starts=1, far=False,
         )  # fmt: skip
         return other.params.proportions, other.objective

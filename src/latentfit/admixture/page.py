@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from latentfit.admixture.data.genotypes import Genotypes
+from latentfit.admixture.diagnostics.verdict import is_shown
 from latentfit.admixture.estimator import Admixture
 from latentfit.core.kernels import Floats
 from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about
@@ -24,12 +25,12 @@ PAPERS = (
 
 def page_of(fitted: Admixture, context: Context) -> Page:
     """Verdict, bars, populations, cross-validation."""
-    report, K = fitted.report_, fitted.n_populations_
+    report = fitted.report_
     proportions, names = people_of(fitted, context.data.get("input"))
     return page_about(
         report,
         context,
-        title=f"Ancestry of {len(proportions):,} people from {K} population{'s' if K > 1 else ''}",
+        title=_title(fitted, len(proportions)),
         family="ancestry",
         figures=_figures(fitted, proportions),
         picture=_bars(fitted, proportions, names),
@@ -47,6 +48,15 @@ def page_of(fitted: Admixture, context: Context) -> Page:
         papers=PAPERS,
         lead=f"{int(fitted.used_.sum()):,} of {len(fitted.used_):,} SNPs shaped the fit.",
     )
+
+
+def _title(fitted: Admixture, n_people: int) -> str:
+    """The number of populations is announced as found only where no check rejected it."""
+    K = fitted.n_populations_
+    number = f"{K} population{'s' if K > 1 else ''}"
+    if is_shown(fitted.report_):
+        return f"Ancestry of {n_people:,} people from {number}"
+    return f"Ancestry of {n_people:,} people: {number} fitted, another number than the calls show"
 
 
 def people_of(fitted: Admixture, given: Genotypes | None) -> tuple[Floats, list[str]]:
