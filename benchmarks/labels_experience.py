@@ -161,7 +161,10 @@ def row_of(one: Measured, experience: Experience) -> dict[str, float | str]:
     before, after = one.tempered(calibration.beta), one.tempered(calibration.exponent)
     quality = worker_quality(one.labels, one.fitted.mixture, calibration=calibration)
     known = ~np.isnan(one.worker_truth)
-    inside = (quality.low <= one.worker_truth) & (one.worker_truth <= quality.high)
+    inside, by_model = (
+        (intervals.low <= one.worker_truth) & (one.worker_truth <= intervals.high)
+        for intervals in (quality, worker_quality(one.labels, one.fitted.mixture))
+    )
     return {
         "crowd": one.name, "correlation": calibration.correlation, "s.e.": calibration.standard_error,
         "weight": calibration.weight, "model": errors.model, "stated": stated.value, "low": stated.low,
@@ -169,7 +172,7 @@ def row_of(one: Measured, experience: Experience) -> dict[str, float | str]:
         "log-loss of the model": log_loss(before, one.truth), "log-loss": log_loss(after, one.truth),
         "ECE of the model": calibration_error(before, one.truth), "ECE": calibration_error(after, one.truth),
         "workers": float(known.sum()), "covered": float(inside[known].mean()) if known.any() else np.nan,
-        "covered_n": float(inside[known].sum()),
+        "covered_n": float(inside[known].sum()), "covered_by_model": float(by_model[known].sum()),
     }  # fmt: skip
 
 
@@ -184,7 +187,8 @@ def conclude(rows: pd.DataFrame, weights: np.ndarray, title: str) -> None:
         f"({rows.inside.sum():.0f} of {len(rows)}), log-loss {mean(rows['log-loss']):.3f} "
         f"(model {mean(rows['log-loss of the model']):.3f}), ECE {mean(rows.ECE):.3f} "
         f"(model {mean(rows['ECE of the model']):.3f}), worker intervals cover {mean(rows.covered):.1%} by crowd, "
-        f"{rows.covered_n.sum() / rows.workers.sum():.1%} of {rows.workers.sum():.0f} workers"
+        f"{rows.covered_n.sum() / rows.workers.sum():.1%} of {rows.workers.sum():.0f} workers "
+        f"(model {rows.covered_by_model.sum() / rows.workers.sum():.1%})"
     )
 
 
@@ -228,7 +232,7 @@ def main() -> None:
     crowds = read(asked.folder)
     print(f"learned from {len(crowds)} crowds: {learn(crowds)}\nin use: {EXPERIENCE}\n")
     rows = pd.DataFrame([row_of(one, learn([other for other in crowds if other.group != one.group])) for one in crowds])
-    shown = rows.drop(columns="covered_n")
+    shown = rows.drop(columns=["covered_n", "covered_by_model"])
     print(f"| {' | '.join(shown)} |\n|{'---|' * shown.shape[1]}")
     for row in shown.itertuples(index=False):
         print("| " + " | ".join(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row) + " |")

@@ -6,6 +6,7 @@ An adversarial majority is left out: renaming the classes turns it into an hones
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections import Counter
@@ -19,6 +20,7 @@ from latentfit.core.verdict import FitReport
 from latentfit.labels.data import Labels
 from latentfit.simulate import crowd, specialist_crowd
 from tests.labels.simulated_crowds import BROKEN, broken, sound
+from tests.system.gauntlet.labels import SCENARIOS
 
 
 def report_of(labels: Labels) -> FitReport:
@@ -139,6 +141,45 @@ def test_all_quantities_are_reported():
         assert all(value is not None for value in found[name].values()), name
     assert found["H"]["rank"] == 3
     assert found["scattered_necessary_test"]["n_directions"] > 3
+
+
+YES_OR_NO = {"shared_tasks", "converged"}
+"""Checks without a number."""
+ADVICE = r"\b(ask|add|buy|bring|check|give|merge|raise|remove|keep|let|explain|label|make)\b"
+
+
+def test_every_check_says_its_number_its_limit_and_what_to_do():
+    """The unsound situations of the gauntlet, drawn once."""
+    failed = {}
+    for scenario in SCENARIOS:
+        if not scenario.sound:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                checks = scenario.make(0).report_.checks
+            assert len({check.name for check in checks}) == len(checks)
+            failed |= {check.name: check for check in checks if not check.passed}
+    assert len(failed) >= 15, sorted(failed)
+    for name, check in failed.items():
+        assert check.reason.endswith("."), name
+        assert re.search(ADVICE, check.reason), check.reason
+        if name not in YES_OR_NO:
+            assert None not in (check.value, check.limit), name
+            assert re.search(r"\d.*\b(limit|needed|fewer than)\b|\b(limit|needed)\b.*\d", check.reason), check.reason
+
+
+def test_sound_fits_record_every_check_with_value_and_limit():
+    checks = report_of(crowd(400, 15, 3, labels_per_task=6, random_state=0).coded()).checks
+    assert all(check.passed and check.reason == "" for check in checks), checks
+    names = {check.name for check in checks}
+    assert {
+        "sample_size", "several_classes", "labels_per_task", "labels_per_worker", "shared_tasks", "three_workers",
+        "odd_cycles", "connected", "common_cause", "distinct_classes", "rare_classes", "duplicate_workers",
+        "dependent_workers", "joint_agreement", "largest_pair_residual", "overruling_workers", "unexplained_agreement",
+        "idle_workers", "expected_error", "distinct_confusions", "stability", "converged",
+    } == names  # fmt: skip
+    assert all(
+        check.p_value is not None for check in checks if check.name in ("joint_agreement", "largest_pair_residual")
+    )
 
 
 if __name__ == "__main__":
