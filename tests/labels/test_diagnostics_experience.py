@@ -29,7 +29,6 @@ from latentfit.labels.diagnostics.experience import (
     expectation_of,
     expected_errors,
     experience_weight,
-    probability_of_more,
     temper,
 )
 from latentfit.labels.diagnostics.workers import own_posterior
@@ -137,8 +136,6 @@ def test_the_interval_holds_quantiles_of_the_number_of_errors():
     low, high = error_interval(density, 30, 0.8)
     assert low * 30 == np.searchsorted(probability, 0.1)
     assert high * 30 == np.searchsorted(probability, 0.9)
-    assert probability_of_more(density, 30, 5) == pytest.approx(1 - probability[4])
-    assert probability_of_more(density, 30, 0) == 1
     assert error_interval(error_distribution(replace(ERRORS, model=0.001, own=0.001), INDEPENDENT), 20, 0.8)[0] == 0
 
 

@@ -414,18 +414,25 @@ def sizes_examined(tasks, n_workers, classes=2):
 
 
 def test_fewer_than_three_labels_per_task_or_ten_per_worker_are_reported():
-    three = [{0: 0, 1: 1, 2: 0}] * 10
+    three = [{0: 0, 1: 1, 2: 0}] * 32
     examiner = sizes_examined([*three, {}], 4)
     assert not examiner.failed
     assert examiner.quantities == {
-        "n_tasks": 11, "n_workers": 3, "n_labels": 30, "labels_per_task": 3.0, "labels_per_worker": 10
+        "n_tasks": 33, "n_workers": 3, "n_labels": 96, "labels_per_task": 3.0, "labels_per_worker": 32
     }  # fmt: skip
-    examiner = sizes_examined([*three, {0: 0}, {0: 0, 1: 1}, {0: 0, 1: 0, 2: 0, 3: 0}], 4)
+    examiner = sizes_examined([*three[:10], {0: 0}, {0: 0, 1: 1}, {0: 0, 1: 0, 2: 0, 3: 0}], 4)
     assert told(examiner, "A task has 2.8 labels on average")
     assert told(examiner, "; 3 more labels would give every task three")
     assert told(sizes_examined(three[:9], 3), "Half of the labels come from workers who gave 9 or fewer")
+    assert not told(sizes_examined(three[:10], 3), "Half of the labels come from workers who gave")
     assert told(sizes_examined([{0: 0, 1: 0, 2: 0}] * 10, 3, classes=1), "Every label is 'c0'")
     assert not told(examiner, "Every label is")
+
+
+def test_sixteen_tasks_per_class_are_needed():
+    three = [{0: 0, 1: 1, 2: 0}] * 32
+    assert not told(sizes_examined(three, 3), "too few for 2 classes")
+    assert told(sizes_examined(three[:31], 3), "31 labelled tasks are too few for 2 classes: at least 32 are needed")
 
 
 def test_the_middle_label_is_counted_by_workers():
@@ -487,17 +494,42 @@ def test_an_expected_error_above_one_in_five_is_reported(monkeypatch, stated, pa
     assert told(examiner, "for 50% of the tasks one label decides") != passed
 
 
-@pytest.mark.parametrize(("wrong", "passed"), [(2, True), (14, False)])
+@pytest.mark.parametrize(("wrong", "passed"), [(0, True), (5, True), (6, False)])
 def test_known_answers_that_the_labels_get_wrong_too_often_are_reported(wrong, passed):
+    """P(5 or more of 30) is 0.016 at a stated error of 5 %, P(6 or more) 0.003."""
     errors = ExpectedErrors(400, 0.04, 0.05, 0.1, 0.05, n_known=30, n_wrong=wrong)
-    independent = Calibration(1.0, 0.0, 0.003)
-    assert independent.weight < 0.2
     examiner = Examiner()
-    diagnostics._examine_known_answers(examiner, errors, independent)
+    diagnostics._examine_known_answers(examiner, errors)
     (check,) = examiner.checks
     assert (check.name, check.passed, check.value) == ("known_answers", passed, wrong / 30)
-    assert (check.p_value >= 0.01) == passed == (check.value <= check.limit)
+    assert check.p_value == pytest.approx(binom.sf(wrong - 1, 30, 0.05))
+    assert check.limit == binom.ppf(0.99, 30, 0.05) / 30
     assert told(examiner, f"get {wrong} of 30 known answers wrong") != passed
+
+
+def copies_examined(tasks, n_workers, likelihood):
+    examiner = Examiner()
+    structure.examine_copies(examiner, labels_of(tasks, n_workers), lambda block: np.full(block.n_rows, likelihood))
+    return examiner
+
+
+def test_tasks_that_occur_twice_under_different_names_are_reported():
+    rng = np.random.default_rng(0)
+    tasks = [dict(enumerate(rng.integers(2, size=12).tolist())) for _ in range(100)]
+    assert not copies_examined(tasks, 12, 1e-6).failed
+    assert told(copies_examined([*tasks, *tasks], 12, 2.0**-12), "50% of the tasks are duplicates")
+    some = copies_examined([*tasks, *tasks[:5]], 12, 1e-6).checks[0]
+    assert (some.passed, some.value) == (True, pytest.approx(5 / 105))
+    assert told(copies_examined([*tasks, *tasks[:6]], 12, 1e-6), "6% of the tasks are duplicates")
+    assert not copies_examined([*tasks, *tasks[:6]], 12, 1e-4).failed  # of 106 tasks one in a hundred has a content
+
+
+def test_equal_labels_of_three_workers_are_a_coincidence():
+    rng = np.random.default_rng(1)
+    tasks = [dict(enumerate(rng.integers(2, size=3).tolist())) for _ in range(200)]
+    examiner = copies_examined(tasks, 3, 1 / 8)
+    assert not examiner.failed
+    assert copies_examined([{0: 1}, {1: 0}], 3, 0.5).checks == []  # one label is no crew
 
 
 @pytest.mark.parametrize(("condition", "passed"), [(2, True), (2_000, False)])

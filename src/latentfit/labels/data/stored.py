@@ -69,10 +69,14 @@ def task_hashes(labels: CodedLabels, seed: int) -> Words:
 
 def block_hashes(block: Labels, seed: int) -> Words:
     """The same of one block of tasks."""
-    cells = scramble(block.cell_of().astype(np.uint64), seed)
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
-    content = sums[block.offsets[1:]] - sums[block.offsets[:-1]]  # wraps around, exactly
-    return numbered_apart(content, seed)
+    return numbered_apart(content_hashes(block, block.cell_of(), seed), seed)
+
+
+def content_hashes(block: Labels, codes: NDArray[np.integer[Any]], seed: int) -> Words:
+    """One hash per task of a block from the `codes` of its labels, the same for equal tasks."""
+    scrambled = scramble(codes.astype(np.uint64), seed)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(scrambled, dtype=np.uint64)])
+    return np.asarray(sums[block.offsets[1:]] - sums[block.offsets[:-1]])  # wraps around, exactly
 
 
 def sample_tasks(labels: CodedLabels, most: int, seed: int) -> Labels:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr
 
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.mixture.parameters import Mixture, unstack_confusions
@@ -34,14 +35,17 @@ from latentfit.labels.diagnostics.experience import (
     BlockPosterior,
     Calibration,
     ExpectedErrors,
-    error_distribution,
-    error_interval,
     expectation_of,
     expected_errors,
-    probability_of_more,
 )
-from latentfit.labels.diagnostics.structure import examine_classes, examine_graph, listed, spell
-from latentfit.labels.diagnostics.workers import Judged, WorkerQuality, examine_repeats, own_posterior
+from latentfit.labels.diagnostics.structure import examine_classes, examine_copies, examine_graph, listed, spell
+from latentfit.labels.diagnostics.workers import (
+    Judged,
+    WorkerQuality,
+    examine_repeats,
+    log_likelihood_of,
+    own_posterior,
+)
 from latentfit.labels.moments import CoLabelGraph, sufficient_statistics
 
 
@@ -49,6 +53,8 @@ from latentfit.labels.moments import CoLabelGraph, sufficient_statistics
 class Tuning:
     """Constants of the verdict, each with its reason."""
 
+    # Tasks that a class needs for a support of four standard errors, the least that is believed.
+    tasks_per_class: int = 16
     # With fewer labels per task, consensus is mostly one worker against another.
     labels_per_task: int = 3
     # Half of the labels should come from workers with at least so many: fewer do not show who is good.
@@ -112,6 +118,7 @@ def examine_labels(
     connected = examine_graph(examiner, labels, graph, pairs)
     if connected and labels.n_classes > 1:
         examine_classes(examiner, labels, lambda tasks: own_posterior(tasks, mixture), pairs)
+    examine_copies(examiner, labels, lambda tasks: np.exp(log_likelihood_of(tasks, mixture)))
     _examine_workers(examiner, labels, mixture, quality, pairs)
     _examine_jointly(examiner, labels, mixture)
     examine_repeats(examiner, labels, mixture)
@@ -137,7 +144,16 @@ def _examine_sizes(examiner: Examiner, labels: CodedLabels) -> None:
         "labels_per_task": mean,
         "labels_per_worker": typical,
     }
-    examiner.check_size(labelled, "labelled tasks")
+    least = TUNING.tasks_per_class * max(labels.n_classes, 1)
+    examiner.check(
+        "sample_size",
+        "Labelled tasks",
+        labelled >= least,
+        f"{labelled:,} labelled tasks are too few for {labels.n_classes} classes: at least {least} are needed, since a "
+        f"class on fewer than {TUNING.tasks_per_class} tasks cannot be verified; add tasks.",
+        value=labelled,
+        limit=least,
+    )
     only = spell(labels.class_names[0]) if labels.n_classes else "missing"
     examiner.check(
         "several_classes",
@@ -314,24 +330,24 @@ def _examine_consensus(
         limit=limit,
     )
     if errors.n_known and labels.n_classes > 1:
-        _examine_known_answers(examiner, errors, calibration)
+        _examine_known_answers(examiner, errors)
 
 
-def _examine_known_answers(examiner: Examiner, errors: ExpectedErrors, calibration: Calibration) -> None:
-    """Do the labels alone get as many known answers wrong as was to be expected?"""
-    density = error_distribution(errors, calibration)
-    probability = probability_of_more(density, errors.n_known, errors.n_wrong)
-    most = error_interval(density, errors.n_known, 1 - 2 * TUNING.known_answers)[1]
-    wrong = errors.n_wrong / errors.n_known
+def _examine_known_answers(examiner: Examiner, errors: ExpectedErrors) -> None:
+    """Do the labels alone get as many known answers wrong as was stated before these were looked at?"""
+    n_known, n_wrong, stated = errors.n_known, errors.n_wrong, errors.stated
+    probability = 1.0 if n_wrong == 0 else float(1 - bdtr(n_wrong - 1, n_known, stated))
+    most = float(np.arange(n_known + 1)[bdtr(np.arange(n_known + 1), n_known, stated) > 1 - TUNING.known_answers][0])
     examiner.check(
         "known_answers",
         "Known answers that the labels alone get wrong",
         probability >= TUNING.known_answers,
-        f"The labels alone get {errors.n_wrong:,} of {errors.n_known:,} known answers wrong ({wrong:.0%}, limit "
-        f"{most:.0%}): either some known answers are wrong, or the crowd errs together; check the known answers "
-        "(--gold), and add more of them.",
-        value=wrong,
-        limit=most,
+        f"The labels alone get {n_wrong:,} of {n_known:,} known answers wrong, {n_wrong / n_known:.0%} where "
+        f"{stated:.0%} were expected (limit {most / n_known:.0%}): either some known answers are wrong, or the crowd "
+        "errs together more than others; check the known answers (--gold), and rely on the expected error that they "
+        "imply.",
+        value=n_wrong / n_known,
+        limit=most / n_known,
         p_value=probability,
     )
 

@@ -296,11 +296,6 @@ def error_interval(density: Floats, n_tasks: int, coverage: float) -> tuple[floa
     return quantile(tail), quantile(1 - tail)
 
 
-def probability_of_more(density: Floats, n_known: int, n_wrong: int) -> float:
-    """Probability of at least `n_wrong` errors among `n_known` tasks."""
-    return 1.0 if n_wrong == 0 else float(density @ (1 - bdtr(n_wrong - 1, n_known, expit(LOG_ODDS))))
-
-
 def expectation_of(errors: ExpectedErrors, calibration: Calibration, n_classes: int) -> Expectation:
     """Expected error of the consensus with its interval, and the sentence that explains it."""
     quantity = "error of the consensus"

@@ -16,7 +16,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.mixture.pair_counts import PairCounts
 from latentfit.core.verdict import Examination, Examiner, Verdict
 from latentfit.labels.data import CodedLabels, Labels
-from latentfit.labels.data.stored import sample_fraction
+from latentfit.labels.data.stored import content_hashes, sample_fraction
 from latentfit.labels.diagnostics.dependence import pairs_within_reach
 from latentfit.labels.init.designated import reachable
 from latentfit.labels.moments import CoLabelGraph, co_label_graph
@@ -48,6 +48,14 @@ class Tuning:
     confusion_ratio: float = 0.5
     # Common tasks two workers need for their table to be tested.
     table_tasks: int = 10
+    # Tasks up to which copies of tasks are looked for: two seconds.
+    most_tasks: int = 2_000_000
+    # Proportion of tasks that may be copies of another one, where the model expects fewer than `coincidence` tasks
+    # with these labels of these workers: real crowds of few workers per batch exceed what it expects tenfold.
+    copied_tasks: float = 0.05
+    coincidence: float = 1e-3
+    # Different contents of which all occur as often (twice, three times) only if the table was copied.
+    fewest_contents: int = 20
 
 
 TUNING = Tuning()
@@ -208,6 +216,42 @@ def _check_classes(examiner: Examiner, labels: CodedLabels, class_tests: ClassSu
         "that their labels are no mistakes.",
         value=lowest,
         limit=limit,
+    )
+
+
+def examine_copies(examiner: Examiner, labels: CodedLabels, likelihood_of: Callable[[Labels], Floats]) -> None:
+    """Do tasks occur several times under different names? `likelihood_of` gives the probability of the labels of tasks.
+
+    A task is a copy if it has the same labels of the same workers as an earlier one, and the model expects hardly any
+    such task among those with the same workers; or if all contents occur twice, three times, ...
+    """
+    if labels.n_rows > TUNING.most_tasks:
+        return
+    contents, crews, likelihoods = [], [], []
+    for block in labels.blocks():
+        used = np.diff(block.offsets) > 1
+        contents.append(content_hashes(block, block.cell_of(), 0)[used])
+        crews.append(content_hashes(block, block.workers, 1)[used])
+        likelihoods.append(likelihood_of(block)[used])
+    content, likelihood = np.concatenate(contents), np.concatenate(likelihoods)
+    if not len(content):
+        return
+    first, times = np.unique(content, return_index=True, return_counts=True)[1:]
+    crew, size = np.unique(np.concatenate(crews), return_inverse=True, return_counts=True)[1:]
+    rare = (likelihood * size[crew])[first] < TUNING.coincidence
+    copies = float((times - 1)[rare].sum()) / len(content)
+    if len(times) >= TUNING.fewest_contents:
+        copies = max(copies, 1 - 1 / float(np.gcd.reduce(times)))
+    examiner.quantities["copied_tasks"] = copies
+    examiner.check(
+        "copied_tasks",
+        "Tasks that are copies of another one",
+        copies <= TUNING.copied_tasks,
+        f"{copies:.0%} of the tasks are duplicates (limit {TUNING.copied_tasks:.0%}): they have the same labels of the "
+        "same workers as another task, which is no coincidence, as if they had been exported under several names; "
+        "remove the copies, which count as evidence and are none.",
+        value=copies,
+        limit=TUNING.copied_tasks,
     )
 
 

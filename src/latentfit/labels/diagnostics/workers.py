@@ -159,6 +159,11 @@ def own_posterior(labels: Labels, mixture: Mixture) -> Floats:
     return posterior
 
 
+def log_likelihood_of(labels: Labels, mixture: Mixture) -> Floats:
+    """Log-probability of the labels of every task (n,)."""
+    return posterior_of(MemoryEngine(labels.without_gold()), mixture)[1]
+
+
 def worker_quality(
     labels: CodedLabels, mixture: Mixture, *, memory: int | None = None, calibration: Calibration | None = None
 ) -> WorkerQuality:
