@@ -98,7 +98,7 @@ def test_many_near_duplicates_are_a_reason_for_caution():
     assert model.n_components_ == 1
     assert len(model.copies_) == 4
     assert model.report_.verdict == "caution"
-    assert "4 of 14 columns were set aside" in model.report_.reasons[0]
+    assert any("4 of 14 columns were set aside" in reason for reason in model.report_.reasons)
     assert model.report_.quantities["near_duplicates"]
 
 
@@ -142,7 +142,7 @@ def test_a_path_that_ends_at_its_limit_is_reported():
     model = BernoulliMixture(max_components=4, n_jobs=1).fit(rows)
     assert model.n_components_ == 4
     assert model.report_.verdict == "caution"
-    assert "The search limit (4) was reached; raise max_components to look for more clusters." in model.report_.reasons
+    assert any("search limit (4) was reached" in reason and "max_comp" in reason for reason in model.report_.reasons)
     assert model.report_.quantities["limit_reached"]
     assert any("max_components=4" in note for note in model.report_.notes)
     free = BernoulliMixture(n_jobs=1).fit(rows)

@@ -23,9 +23,9 @@ from sklearn.utils.validation import check_is_fitted
 from latentfit.clusters.data import LearnYesNo, dense_rows, read_binary
 from latentfit.clusters.diagnostics.intervals import SetAside, column_intervals
 from latentfit.clusters.diagnostics.purity import PurityTable, any_flagged, purity_certificates
-from latentfit.clusters.diagnostics.verdict import Screening, examine_clusters
+from latentfit.clusters.diagnostics.verdict import Refitting, Screening, examine_clusters
 from latentfit.clusters.em import BlankRows, TruncatedSteps, completed, truncated_rows, unseen_fraction
-from latentfit.clusters.select.criteria import CRITERIA, FAR_APART, PathNumbers, choose_by_test
+from latentfit.clusters.select.criteria import CRITERIA, FAR_APART, PathNumbers, choose_by_test, pure_number
 from latentfit.clusters.select.near_duplicates import NearDuplicate, Screened, screened_path, with_columns
 from latentfit.clusters.select.path import ClusterFit, ClusterPath, cluster_path, varying_columns
 from latentfit.core.em import SolverState, Steps, em
@@ -79,7 +79,8 @@ class BernoulliMixture(ClusterMixin, TableModel):
     n_components : int or None, default=None
         Number of clusters; None chooses it (`select`), and `path_` shows all criteria.
     select : str, default="auto"
-        ``"auto"`` takes the practical number (it stops before the first step below a tenth of the largest),
+        ``"auto"`` takes the practical number (it stops before the first step below a tenth of the largest), and where
+        the evidence asks for one or two clusters more the first of these numbers whose clusters pass the purity test;
         ``"statistical"`` the number that the evidence asks for, ``"purity"`` splits while a purity test flags a
         cluster, ``"blrt"`` while a bootstrapped likelihood-ratio test does; ``"aic"``, ``"aic3"``, ``"bic"``,
         ``"sabic"``, ``"icl"`` take the minimum of the criterion.
@@ -312,13 +313,16 @@ class BernoulliMixture(ClusterMixin, TableModel):
         rows, seed = table.without(~screened.used_columns), self._seed()
 
         def needs_more(fit: ClusterFit) -> bool:
-            if self.select == "purity":
+            if self.select != "blrt":
                 return any_flagged(rows, fit.mixture, seed=seed)
             return ratio_test(rows, fit.mixture, alpha=TEST_LEVEL, random_state=seed).p_value <= TEST_LEVEL
 
         if self.select in ("purity", "blrt"):
             return choose_by_test(screened.path.fits, needs_more)
-        return screened.path.numbers.chosen["practical" if self.select == "auto" else self.select]
+        chosen = screened.path.numbers.chosen
+        if self.select != "auto":
+            return chosen[self.select]
+        return pure_number(screened.path.fits, chosen, needs_more)
 
     def _refine(
         self, table: AnyTable, sample: Table, decided: Decided, checkpoint_file: TableCheckpoint | None,
@@ -402,7 +406,7 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 DataWarning,
                 stacklevel=3,
             )
-        if self.n_components is None and decided.numbers.differ:
+        if self.n_components is None and decided.numbers.chosen["statistical"] - decided.number > FAR_APART:
             warnings.warn(
                 f"the evidence asks for {decided.numbers.asked_for(decided.limit)} clusters, the practical number is "
                 f"{decided.numbers.chosen['practical']}: more than {FAR_APART} apart; path_ has all numbers",
@@ -525,7 +529,17 @@ class BernoulliMixture(ClusterMixin, TableModel):
                 reached=self._limit if self.n_components is None and self._at_limit else 0,
                 limit=self._limit,
             ),
-            truncated=self.truncated,
+            truncated=self.truncated, refitting=self._refitting,
+        )  # fmt: skip
+
+    @property
+    def _refitting(self) -> Refitting:
+        """What the checks that fit anew need to know."""
+        held = np.zeros(len(self._names), bool)
+        held[[one.column for one in self._dependent if one.held]] = True
+        return Refitting(
+            self._noninformative[~self._aside], ~held[~self._aside], self._pseudo_rows(),
+            chosen=self.n_components is None, seed=self._seed(), n_jobs=self.n_jobs,
         )  # fmt: skip
 
     def intervals(self, level: float = 0.95) -> Any:

@@ -166,6 +166,7 @@ class PurityTable:
     certified: Floats  # its upper limit when the cluster passed the test, else nan
     suspect_pair: tuple[Names, ...]  # empty when not flagged
     suspect_columns: tuple[Names, ...]
+    misplaced: tuple[float, float] = (float("nan"), float("nan"))  # expected of all rows, cross-fitted; standard error
 
     def columns(self) -> dict[str, list[float] | list[int] | list[bool] | list[str]]:
         """Plain columns, ready for a frame: what `purity_` shows."""
@@ -209,7 +210,8 @@ def purity_certificates(
             pair, names = suspects(table, drawn.copies, of_cluster, drawn.order) if _flags(tests[-1]) else ((), ())
             pairs.append(pair)
             columns.append(names)
-    return _table(tests, *stated_impurity(crossed, label, drawn.copies.weight), pairs, columns)
+    found = _table(tests, *stated_impurity(crossed, label, drawn.copies.weight), pairs, columns)
+    return replace(found, misplaced=expected_misplaced(crossed, label, drawn.copies.weight))
 
 
 def any_flagged(table: Table, mixture: Mixture, *, seed: int = 0, n_permutations: int = 19) -> bool:
@@ -289,6 +291,19 @@ def stated_impurity(crossed: CrossFit, label: NDArray[np.intp], weight: Floats) 
     probability = np.bincount(label, np.square(part) * crossed.doubt * (1 - crossed.doubt), minlength=K)
     jackknife = (folds - 1) * crossed.by_fold.var(axis=0)
     return stated, np.minimum(stated + SETTINGS.one_sided * np.sqrt(probability + jackknife), 1.0)
+
+
+def expected_misplaced(crossed: CrossFit, label: NDArray[np.intp], weight: Floats) -> tuple[float, float]:
+    """Expected proportion of all rows that belong to another cluster, and its standard error.
+
+    As `stated_impurity` has it for each cluster: rows misplaced or not, q (1 − q) each, and the spread of the folds.
+    """
+    folds, K = crossed.by_fold.shape
+    part = weight / weight.sum()
+    of_cluster = np.bincount(label, part, minlength=K)
+    by_fold = np.nan_to_num(crossed.by_fold) @ of_cluster
+    variance = float(np.square(part) @ (crossed.doubt * (1 - crossed.doubt))) + (folds - 1) * float(by_fold.var())
+    return float(part @ crossed.doubt), float(np.sqrt(max(variance, 0.0)))
 
 
 def class_ranks(mixture: Mixture) -> NDArray[np.intp]:

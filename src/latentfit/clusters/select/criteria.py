@@ -35,7 +35,7 @@ Symbols   above
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -137,6 +137,19 @@ def number_clusters(
         **{name: value.tolist() for name, value in values.items()},
     }
     return PathNumbers(columns, chosen)
+
+
+def pure_number(fits: Sequence[Fit], chosen: Mapping[str, int], impure: Callable[[Fit], bool]) -> int:
+    """The practical number; where the evidence asks for a few clusters more, the first number without an impure one.
+
+    A rare cluster gains little beside large ones, and the practical number leaves it out. That is seen in the cluster
+    its rows went to, which is not pure. Further apart than `FAR_APART` no number is right, and the practical one stays.
+    """
+    practical, statistical = chosen["practical"], chosen["statistical"]
+    if not 0 < statistical - practical <= FAR_APART:
+        return practical
+    pure = (number for number in range(practical, statistical + 1) if not impure(fits[number - 1]))
+    return next(pure, practical)
 
 
 def choose_by_test(fits: Sequence[Fit], needs_more: Callable[[Fit], bool]) -> int:

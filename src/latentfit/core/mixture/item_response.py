@@ -39,7 +39,7 @@ from latentfit.engine.memory import MemoryEngine, Sums
 class ItemResponseSettings:
     """Constants of the fit, each with its reason."""
 
-    nodes: tuple[int, ...] = (21, 13)  # per dimension, of one and of two traits: more change no log-likelihood by .1
+    nodes: tuple[int, ...] = (21, 11)  # per dimension, of one and of two traits: more change no log-likelihood by .1
     reach: float = 4.0  # standard deviations of the trait that the grid spans on each side
     slope_precision: float = 1 / 25  # prior N(0, 5²): a slope of 5 turns 7 % into 93 % within one standard deviation
     intercept_precision: float = 1 / 100  # prior N(0, 10²)
