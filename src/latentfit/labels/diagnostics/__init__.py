@@ -53,7 +53,7 @@ from latentfit.labels.moments import CoLabelGraph, sufficient_statistics
 class Tuning:
     """Constants of the verdict, each with its reason."""
 
-    # Tasks that a class needs for a support of four standard errors, the least that is believed.
+    # Tasks that a class needs for a support of four standard errors, the least that counts as evidence.
     tasks_per_class: int = 16
     # With fewer labels per task, consensus is mostly one worker against another.
     labels_per_task: int = 3
