@@ -282,7 +282,14 @@ def errors_against(fitted: FittedCrowd, answers: Any) -> dict[str, Any]:
         votes = vote_proportions(block, overall)[at]
         leading = votes >= votes.max(axis=1, keepdims=True) - 1e-12
         right += float((leading[np.arange(len(at)), true] / leading.sum(axis=1) * (true >= 0)).sum())
-    return {"error_rate": wrong / len(rows), "majority_error_rate": 1 - right / len(rows), "n_truth": len(rows)}
+    reliability = [{"n_tasks": int(n), "stated": total / n, "actual": hits / n} for n, total, hits in bins if n]
+    majority_error = 1 - right / len(rows)
+    return {
+        "error_rate": wrong / len(rows),
+        "majority_error_rate": majority_error,
+        "n_truth": len(rows),
+        "reliability": reliability,
+    }
 
 
 def show(summary: dict[str, Any], workers: dict[str, Any], console: Terminal) -> None:
