@@ -64,9 +64,9 @@ def three_uneven(rng: Generator) -> Drawn:
 
 
 def islands(rng: Generator) -> Drawn:
-    """Three islands, twenty-five people each, nobody admixed; the number is not known."""
-    ancestry = pure([25, 25, 25])
-    return genotypes(rng, ancestry, frequencies(rng, 3, 500, 0.15)), ancestry
+    """Three distant islands, forty people each, nobody admixed; the number is not known."""
+    ancestry = pure([40, 40, 40])
+    return genotypes(rng, ancestry, frequencies(rng, 3, 400, 0.3)), ancestry
 
 
 def informative_markers(rng: Generator) -> Drawn:
