@@ -369,6 +369,8 @@ def test_blind_fits_need_ten_samples_and_fewer_parts_than_samples_and_features(m
 )
 def test_equally_good_fits_that_lie_apart_are_told(apart, level, monkeypatch):
     monkeypatch.setattr(fractions, "equally_good_distance", lambda *args: apart)
+    monkeypatch.setattr(fractions, "halves_distance", lambda *args: None)
+    monkeypatch.setattr(fractions, "predicts_better", lambda *args: 2.0)
     found = examined_fractions(HALVES, np.random.default_rng(0).random((2, 20)), 0.0, known=False)
     assert found.verdict == (level or "ok")
     assert found.quantities["distance_of_equal_fits"] == apart

@@ -179,7 +179,7 @@ UNSOUND = (
     (continuous_trait, "continuous_trait"),
     (two_traits, "continuous_trait"),
     (independent_columns, "^structure"),
-    (few_rows_many_items, "^structure|stability"),
+    (few_rows_many_items, "^structure|stability|cluster_size"),
     (rare_cluster_in_few_rows, "cluster_size|evidence_for_number|stability"),
     (missing_by_its_own_value, "missing_at_random"),
     (few_of_many_columns_tell, "^structure|purity|stability"),
