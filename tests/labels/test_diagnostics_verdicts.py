@@ -175,7 +175,8 @@ def test_sound_fits_record_every_check_with_value_and_limit():
         "sample_size", "several_classes", "labels_per_task", "labels_per_worker", "shared_tasks", "three_workers",
         "odd_cycles", "connected", "common_cause", "distinct_classes", "rare_classes", "duplicate_workers",
         "dependent_workers", "joint_agreement", "largest_pair_residual", "overruling_workers", "unexplained_agreement",
-        "idle_workers", "expected_error", "copied_tasks", "distinct_confusions", "stability", "converged",
+        "idle_workers", "expected_error", "copied_tasks", "group_agreement", "distinct_confusions", "stability",
+        "converged",
     } == names  # fmt: skip
     assert all(
         check.p_value is not None for check in checks if check.name in ("joint_agreement", "largest_pair_residual")

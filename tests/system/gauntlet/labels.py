@@ -198,6 +198,16 @@ def colluders_who_guess(seed: int) -> DawidSkene:
     return fit(votes(task, worker, label))
 
 
+def two_readings_of_the_question(seed: int) -> DawidSkene:
+    """On two in five tasks one half of the workers says c0 and the other c1, by how they read the instructions."""
+    rng = np.random.default_rng([37, seed])
+    truth, unclear = rng.integers(2, size=1_000), rng.random(1_000) < 0.4
+    task, worker = assigned(rng, 1_000, 24, 8)
+    meant = np.where(unclear[task], worker % 2, truth[task])
+    right = rng.random(len(task)) < rng.uniform(0.8, 0.95, 24)[worker]
+    return fit(votes(task, worker, np.where(right, meant, 1 - meant)))
+
+
 def a_class_of_three_tasks(seed: int) -> DawidSkene:
     rng = np.random.default_rng([29, seed])
     truth = np.append(np.full(3, 2), rng.integers(2, size=497))
@@ -274,6 +284,7 @@ SCENARIOS = [
     ),
     Scenario("five workers copy a sixth", copied_answers, ("caution",), "duplicate_workers|dependent_workers"),
     Scenario("six workers agree on random answers", colluders_who_guess, ("caution",), "duplicate_workers|dependent"),
+    Scenario("the question can be read in two ways", two_readings_of_the_question, ("caution",), "group_agreement"),
     Scenario("a class of three tasks", a_class_of_three_tasks, ("caution",), "rare_classes"),
     Scenario("two names of one class", two_names_of_one_class, ("caution",), "distinct_classes"),
     Scenario("workers who come once, for four tasks", passers_by, WARNED, "labels_per_worker"),

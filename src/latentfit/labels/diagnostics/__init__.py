@@ -38,6 +38,7 @@ from latentfit.labels.diagnostics.experience import (
     expectation_of,
     expected_errors,
 )
+from latentfit.labels.diagnostics.groups import group_agreement
 from latentfit.labels.diagnostics.structure import examine_classes, examine_copies, examine_graph, listed, spell
 from latentfit.labels.diagnostics.workers import (
     Judged,
@@ -68,6 +69,9 @@ class Tuning:
     idle_labels: float = 0.5
     # Agreement the model leaves unexplained, as a proportion of its maximum; sound real crowds reach 0.1.
     unexplained: float = 0.15
+    # Correlation of residuals within two groups of workers, less three standard errors: independent crowds reach 0.03
+    # where their tables are poorly determined.
+    grouped: float = 0.05
     # Rows of H · K² up to which its singular values are computed: a few seconds.
     model_work: int = 300_000_000
     # Proportion of wrong answers that may be expected: one in five.
@@ -121,6 +125,7 @@ def examine_labels(
     examine_copies(examiner, labels, lambda tasks: np.exp(log_likelihood_of(tasks, mixture)))
     _examine_workers(examiner, labels, mixture, quality, pairs)
     _examine_jointly(examiner, labels, mixture)
+    _examine_groups(examiner, labels, mixture)
     examine_repeats(examiner, labels, mixture)
     _examine_consensus(examiner, labels, mixture, calibration, consensus)
     _examine_model(examiner, labels, mixture, pairs)
@@ -291,6 +296,25 @@ def _examine_jointly(examiner: Examiner, labels: CodedLabels, mixture: Mixture) 
         value=pair.z,
         limit=pair.limit,
         p_value=pair.p_value,
+    )
+
+
+def _examine_groups(examiner: Examiner, labels: CodedLabels, mixture: Mixture) -> None:
+    """Do two groups of workers read the instructions differently?"""
+    found = group_agreement(labels, mixture)
+    if found is None:
+        return
+    examiner.quantities["group_agreement"] = {"value": found.correlation, "standard_error": found.standard_error}
+    examiner.check(
+        "group_agreement",
+        "Agreement within two groups of workers beyond the model, less three standard errors",
+        found.least <= TUNING.grouped,
+        "Workers fall into two groups that agree within and disagree between more than the model explains (correlation "
+        f"of residuals {found.correlation:.2f}, at least {found.least:.2f}, limit {TUNING.grouped:.2f}): they read the "
+        "question in two ways, or answer by two rules, and the consensus follows the larger group; make the question "
+        "clearer, or check tasks on which the groups differ (--gold takes the answers).",
+        value=found.least,
+        limit=TUNING.grouped,
     )
 
 
