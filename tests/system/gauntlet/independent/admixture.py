@@ -247,7 +247,7 @@ def coalescent_mixed(rng: Generator) -> Drawn:
 
 NONE = "no structure|structure|one population|fewer|nothing|chance|noise|not support|found"
 RELATED = "relat|famil|kin|duplic|identical|same person|clone|twin"
-PURE = "identif|anchor|admixed|mixed descent|extrapolat|pure|unique|nobody|no person|at least one|corner|extreme|stand"
+PURE = "identif|anchor|unadmixed|pure|unique|nobody|no person|at least one|corner|extreme|stand"
 FEW = "few|small|too little|standard error|people|SNPs"
 
 SCENARIOS: list[Scenario] = [
