@@ -527,8 +527,11 @@ def test_few_observations_choose_between_both_kinds_of_pseudo_counts(monkeypatch
 # ----------------------------------------------------------------- states
 
 
-def chosen_states(monkeypatch, by_piece, data=None, superfluous=lambda chain, shown: None, **options):
-    """The number chosen when models of 1, 2, … states give the pieces left out `by_piece` nats."""
+def chosen_states(monkeypatch, by_piece, data=None, superfluous=lambda chain, shown: None, halves=None, **options):
+    """The number chosen when models of 1, 2, … states give the pieces left out `by_piece` nats.
+
+    `halves` are the gains of the last state when either half is left out, by the number; none is compared by default.
+    """
     asked = []
 
     def fit(steps, held, K, before, strengths):
@@ -537,6 +540,11 @@ def chosen_states(monkeypatch, by_piece, data=None, superfluous=lambda chain, sh
 
     monkeypatch.setattr(choose_states, "_fit", fit)
     monkeypatch.setattr(choose_states, "superfluous", superfluous)
+    gain = (halves or {}).get
+    monkeypatch.setattr(
+        choose_states, "compare_halves",
+        lambda data, K, **rest: None if gain(K) is None else choose_states.HalvesComparison(gain(K), 1.0, ()),
+    )  # fmt: skip
     monkeypatch.setattr(choose_states, "_by_piece", lambda chain, held: np.array(by_piece[chain.n_states - 1], float))
     data = drawn(400) if data is None else data
     held = cut(data, 0, proportion=0.25).held
@@ -590,6 +598,19 @@ def test_a_number_with_an_empty_or_a_doubled_state_is_not_taken(monkeypatch):
     assert found.chosen == 3
 
 
+def test_the_number_falls_while_its_last_state_gains_nothing_on_either_half(monkeypatch):
+    rising = [[-10.0 + n, -10.0 + n] for n in range(4)] + [[-9.0, -9.0]] * 3
+    for gains, chosen in (({4: 1.1}, 4), ({4: 1.0, 3: 1.1}, 3), ({4: 0.5, 3: -2.0, 2: 0.9}, 1), ({4: -1.0}, 3)):
+        found, _, _ = chosen_states(monkeypatch, rising, halves=gains)
+        assert (found.chosen, found.n_rejected, found.best) == (chosen, 4 - chosen, 4)
+        assert found.chain.n_states == chosen
+        assert ("either half" in found.describe()) == (chosen < 4)
+    found, _, _ = chosen_states(
+        monkeypatch, rising, halves={4: 0.0}, superfluous=lambda chain, shown: 1 if chain.n_states == 3 else None
+    )
+    assert found.chosen == 2, "a number with an empty state is not taken on the way down"
+
+
 def test_superfluous_states_are_empty_ones_and_doubles():
     emissions = np.array([[0.5, 0.5], [0.2, 0.8], [0.21, 0.79]])
     moves = np.array([[0.6, 0.2, 0.2], [0.3, 0.4, 0.3], [0.3, 0.39, 0.31]])
@@ -625,9 +646,10 @@ def test_what_the_last_state_gains_is_summed_over_both_halves(monkeypatch):
     fewer, more = one_state(data), CHAIN
     monkeypatch.setattr(choose_states, "_rivals", lambda *rest: (fewer, more))
     monkeypatch.setattr(choose_states, "_by_piece", lambda chain, held: next(gains) if chain is more else np.zeros(1))
-    gain, error = choose_states.last_state_gain(data, 2)
-    assert gain == pytest.approx(6.0 / 100)
-    assert error == pytest.approx(np.sqrt(2.0) / 100)
+    found = choose_states.compare_halves(data, 2)
+    assert found.gain == pytest.approx(6.0 / 100)
+    assert found.error == pytest.approx(np.sqrt(2.0) / 100)
+    assert found.models == (more, more)
 
 
 def test_a_state_left_out_leaves_its_moves_to_the_others():

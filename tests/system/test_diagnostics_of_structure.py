@@ -22,6 +22,7 @@ from latentfit.hmm import diagnostics as hmm
 from latentfit.hmm.data import read_sequences
 from latentfit.hmm.em.fit import cut
 from latentfit.hmm.em.steps import Chain, ChainPrior
+from latentfit.hmm.select import HalvesComparison
 from latentfit.topics import diagnostics as topics
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.select import TopicNumber
@@ -90,11 +91,11 @@ def test_both_halves_take_their_turn():
 
 @pytest.mark.parametrize(
     ("N", "K", "level"),
-    [(9, 2, "not identifiable"), (10, 2, "caution"), (49, 2, "caution"), (50, 2, None), (9, 1, None)],
+    [(9, 2, "not identifiable"), (10, 2, "caution"), (49, 2, "caution"), (50, 2, None)],
 )
 def test_one_observation_a_symbol_is_the_least_and_five_are_enough(N, K, level):
     examiner = Examiner()
-    hmm._examine_size(examiner, N, 10, K)
+    hmm._examine_size(examiner, N, 10)
     assert [check.level for check in examiner.failed] == ([level] if level else [])
     assert told(examiner, f"{N / 10:.1f} each") == (level == "caution")
 
@@ -131,11 +132,10 @@ def test_states_left_twenty_times_and_a_tenth_apart_are_known():
 
 
 @pytest.mark.parametrize(("gain", "doubted"), [(0.3, True), (0.31, False)])
-def test_the_last_state_gains_more_than_three_standard_errors(gain, doubted, monkeypatch):
-    monkeypatch.setattr(hmm, "last_state_gain", lambda data, K, threads: (gain, 0.1))
+def test_the_last_state_gains_more_than_three_standard_errors(gain, doubted):
     examiner = Examiner()
-    hmm._examine_last_state(examiner, None, 3, False, 1)
-    assert told(examiner, "3 states gain") == told(examiner, "leave n_states=None") == doubted
+    hmm._examine_last_state(examiner, HalvesComparison(gain, 0.1, ()), 3, 1000)
+    assert told(examiner, "3 states gain") == told(examiner, "--states 2") == doubted
     assert examiner.quantities == {"last_state_gain": gain, "last_state_error": 0.1}
 
 
@@ -154,7 +154,7 @@ def test_one_state_is_asked_about_dependence_alone(monkeypatch):
             "entropy_rate_known": doubted,
         }  # fmt: skip
         assert {name: found.quantities[name] for name in expected} == expected
-    path = SimpleNamespace(held_out=[1.0], at_limit=False)
+    path = SimpleNamespace(held_out=[1.0], at_limit=False, chosen=1, limit=20)
     found = hmm.examine_chain(data, one, prior, np.ones(1), converged=False, path=path)
     assert told(found, "Baum–Welch stopped")
     assert told(found, "No structure found")
@@ -175,7 +175,8 @@ def test_the_entropy_rate_needs_as_many_observations_as_symbols(monkeypatch):
 def test_one_direction_fewer_than_states_is_looked_along(monkeypatch):
     seen = []
     monkeypatch.setattr(hmm, "neighbour_test", lambda data, n: seen.append(n) or hmm.NeighbourTest(9.0, 0.0))
-    monkeypatch.setattr(hmm, "last_state_gain", lambda *args, **kwargs: (1.0, 0.1))
+    monkeypatch.setattr(hmm, "compare_halves", lambda *args, **kwargs: HalvesComparison(1.0, 0.1, ()))
+    monkeypatch.setattr(hmm, "_examine_stability", lambda *args: [])
     prior = ChainPrior(np.full(5, 0.2), np.full(5, 0.2), 0.7, 0.1)
     for K in (1, 2, 4):
         chain = Chain(np.full(K, 1 / K), np.eye(K) * 0.4 + 0.6 / K, np.eye(5)[:K] * 0.8 + 0.04)

@@ -55,6 +55,7 @@ def communities(
     """
     from latentfit.cli.rows import counted_files
     from latentfit.communities.data import ALIASES, read_graph
+    from latentfit.communities.diagnostics import number_is_rejected
     from latentfit.communities.estimator import BlockModel, community_columns
     from latentfit.core.estimator import model_state
 
@@ -83,7 +84,9 @@ def communities(
     }
     facts = (
         f"{number_of(graph.n_nodes, 'nodes')}, {number_of(graph.n_edges, 'edges')}, "
-        f"{number_of(model.n_blocks_, 'blocks')}{', degree-corrected' if model.degree_corrected_ else ''}"
+        f"{number_of(model.n_blocks_, 'blocks')}"
+        f"{' fitted, which the graph does not show' if number_is_rejected(report) else ''}"
+        f"{', degree-corrected' if model.degree_corrected_ else ''}"
     )
     page = partial(results.report, model, summary, input=graph)
     seen = partial(show, model, console)

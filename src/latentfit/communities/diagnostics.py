@@ -1,10 +1,10 @@
-"""Can the communities be trusted? The verdict, with the numbers behind it.
+"""Checks of fitted blocks, and what they expect to be wrong.
 
-`not identifiable` when the graph shows no division at all: every signal besides its density is one that chance makes.
-`caution` when fewer signals than blocks rise above chance, when blocks hold hardly a node, when most labels are guesses
-by their own probabilities, when a block reaches over pieces of the graph that nothing connects, when the blocks of the
-graph without a tenth of its edges are others, when links have a direction that says more, or when belief propagation or
-EM did not converge.
+`not identifiable` when blocks were asked for and the graph shows no division at all: every signal besides its density
+is one that chance makes. `caution` when nothing was found, when fewer signals than blocks rise above chance, when
+blocks hold hardly a node, when most labels are guesses by their own probabilities, when a block reaches over pieces of
+the graph that nothing connects, when the blocks of the graph without a tenth of its edges are others, when links have a
+direction that says more, or when belief propagation or EM did not converge.
 
 Paper     Huang et al. 2018, Section 5.1, with the thresholds of Mossel, Neeman & Sly and of Massoulié: below
           (a − b)² = 2(a + b) no method does better than guessing
@@ -20,21 +20,24 @@ Symbols   paper   here       shape     meaning
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import adjusted_rand_score
 
 from latentfit.communities.data import Graph
 from latentfit.communities.em import SETTLED, Blocks, Propagated
 from latentfit.communities.init import Codes, branching
-from latentfit.communities.select import DegreeTest, NumberOfBlocks
+from latentfit.communities.select import MOST_TRIED, SPREAD, DegreeTest, NumberOfBlocks, examine_degrees
 from latentfit.core.kernels import Floats
 from latentfit.core.spectral import leading_singular
-from latentfit.core.verdict import Examination, Examiner
+from latentfit.core.verdict import Examination, Examiner, Expectation, FitReport
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class Thresholds:
     # Adjusted Rand index that blocks should keep without `DROPPED` of the edges: simulated blocks 2.5 times above the
     # threshold kept .80 and more, divisions of graphs without communities (triangles, grids) .55 and less.
     agree: float = 0.65
+    # Triangles over those that the blocks make, and standard errors (of a Poisson number) of the excess, above which
+    # links close triangles. Simulated blocks had .7 to 1.07 times as many (1.14 of 157, by chance), nearest neighbours in
+    # a plane 1.35 to 1.58.
+    closed: float = 1.1
+    sure: float = 3.0
     # Proportion of links that are returned below which direction may matter, and by how much its signal must exceed
     # 1.
     mutual: float = 0.5
@@ -63,6 +71,10 @@ STILL_MOVING = 20 * SETTLED
 """Mean change of the posterior in a sweep that still matters."""
 DROPPED = 0.1
 """Proportion of the edges that the fits of the stability check go without."""
+MOST_PATHS = 2e7
+"""Paths of two steps along which triangles are counted; of larger graphs some nodes stand for all."""
+NUMBER_REJECTED = frozenset({"structure", "informative_signals", "empty_blocks", "stability", "triangles"})
+"""Checks whose failure says that the graph does not show so many blocks."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,22 @@ class FittedBlocks:
     log_likelihood: float
     one_block: float  # log-likelihood of a single block on the same graph
     converged: bool
+    degree_corrected: bool = True
+
+
+class Resample(NamedTuple):
+    """The blocks beside those of the graph without some of its edges.
+
+    Attributes
+    ----------
+    rand : float
+        Adjusted Rand index: 1 the same division, 0 as alike as by chance.
+    moved : float
+        Proportion of the nodes that are in another block.
+    """
+
+    rand: float
+    moved: float
 
 
 def detection_ratio(a: float, b: float) -> float:
@@ -128,9 +156,24 @@ def without_some_edges(matrix: sp.csr_array, proportion: float, seed: int) -> sp
     return thinned
 
 
-def agreement(labels: Codes, others: Codes, linked: NDArray[np.bool_]) -> float:
-    """Adjusted Rand index of two divisions of the nodes that have edges: 1 the same, 0 as alike as by chance."""
-    return float(adjusted_rand_score(labels[linked], others[linked])) if linked.any() else 0.0
+def compare_divisions(labels: Codes, others: Codes, linked: NDArray[np.bool_]) -> Resample:
+    """Compare two divisions of the nodes that have edges, the blocks' numbers matched as well as can be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentfit.communities.diagnostics import compare_divisions
+    >>> compare_divisions(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]), np.ones(4, bool))
+    Resample(rand=1.0, moved=0.0)
+    """
+    if not linked.any():
+        return Resample(0.0, 1.0)
+    labels, others = labels[linked], others[linked]
+    counts = np.zeros((int(max(labels.max(), others.max())) + 1,) * 2)
+    np.add.at(counts, (labels, others), 1)
+    rows, columns = linear_sum_assignment(-counts)
+    stayed = float(counts[rows, columns].sum()) / len(labels)
+    return Resample(float(adjusted_rand_score(labels, others)), 1 - stayed)
 
 
 def direction_signal(directed: sp.csr_array, matrix: sp.csr_array) -> float:
@@ -159,9 +202,9 @@ def examine_blocks(
     fitted: FittedBlocks,
     number: NumberOfBlocks,
     degrees: DegreeTest | None,
-    agreements: list[float] | None = None,
+    resamples: Sequence[Resample] = (),
 ) -> Examination:
-    """Diagnose fitted blocks; `agreements` are those with the blocks of the graph without some of its edges."""
+    """Diagnose fitted blocks; `resamples` compare them with the blocks of the graph without some of its edges."""
     examiner, graph, posterior = Examiner(), fitted.graph, fitted.sums.posterior
     K, sizes = posterior.shape[1], posterior.sum(axis=0)
     held = graph.degrees @ posterior
@@ -183,28 +226,84 @@ def examine_blocks(
     if K > 1:
         ratios = kesten_stigum(fitted.sums.pairs / np.maximum(np.outer(held, held), 1e-300), held, number.radius**2)
         examiner.quantities["signal_to_noise"] = ratios.tolist()
-    _examine_signals(examiner, K, number)
+    linked = np.diff(graph.matrix.indptr)
+    examiner.check_size(int((linked > 0).sum()), "nodes with edges")
+    by_degrees = not fitted.degree_corrected and degrees is not None and shown_by_degrees(linked, degrees)
+    _examine_signals(examiner, K, number, by_degrees=by_degrees)
     if K > 1:
         _examine_fit(examiner, fitted, sizes)
+        _examine_triangles(examiner, fitted, K)
         _examine_pieces(examiner, graph.matrix, posterior)
-        if agreements:
-            _examine_agreement(examiner, agreements)
+        if resamples:
+            _examine_stability(examiner, resamples)
     if graph.directed is not None:
         _examine_direction(examiner, graph.directed, graph.matrix)
-    examiner.check_converged(fitted.converged)
+    examiner.check_converged(fitted.converged, what="the blocks")
+    examiner.expected = _expected(posterior, resamples)
     return examiner.conclude()
 
 
-def _examine_agreement(examiner: Examiner, agreements: list[float]) -> None:
-    mean = float(np.mean(agreements))
-    examiner.quantities |= {"agreement_without_edges": agreements}
-    if mean < THRESHOLDS.agree:
-        examiner.doubt(
-            "caution",
-            f"The division is unstable: without {DROPPED:.0%} of the edges the blocks are others (adjusted Rand index "
-            f"{mean:.2f}; 1 is the same division); take it as one description of the graph among several, or ask for "
-            "fewer blocks.",
-        )
+def number_is_rejected(examination: Examination | FitReport) -> bool:
+    """Whether a check says that the graph does not show so many blocks: then the number is no headline."""
+    return any(check.name in NUMBER_REJECTED and not check.passed for check in examination.checks)
+
+
+def triangles(graph: Graph, labels: Codes, n_blocks: int, *, degree_corrected: bool) -> tuple[float, float]:
+    """Number of triangles of a graph, and the number that blocks with such links and degrees make on average.
+
+    With ω_rs the links of blocks r and s over those that propensities θ alone make, three blocks make
+    S_r S_s S_t ω_rs ω_st ω_rt / 6 triangles, S_r = Σ θ_i², where of a node's degree d (θ = d) d² counts as d (d − 1).
+    Of large graphs every so many-th node in the order of their links stands for all.
+    """
+    matrix, linked = graph.matrix, np.diff(graph.matrix.indptr).astype(np.float64)
+    links = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
+    some = links[:: max(1, int((linked @ linked) / MOST_PATHS) + 1)]
+    found = float((some @ links).multiply(some).sum()) / 6 * matrix.shape[0] / some.shape[0]
+    member = np.eye(n_blocks)[labels]
+    theta = linked if degree_corrected else np.ones(len(linked))
+    squares = (linked * (linked - 1) if degree_corrected else theta) @ member
+    mass = theta @ member
+    pairs = np.outer(mass, mass) - np.diag(theta**2 @ member)  # no node is linked with itself
+    affinity = np.asarray(member.T @ (links @ member)) / np.maximum(pairs, 1e-300)
+    steps = squares[:, None] * affinity
+    return found, float(np.trace(steps @ steps @ steps)) / 6
+
+
+def _examine_triangles(examiner: Examiner, fitted: FittedBlocks, n_blocks: int) -> None:
+    labels = fitted.sums.posterior.argmax(axis=1)
+    found, expected = triangles(fitted.graph, labels, n_blocks, degree_corrected=fitted.degree_corrected)
+    ratio, z = found / max(expected, 1.0), (found - expected) / max(expected, 1.0) ** 0.5
+    examiner.quantities |= {"triangles": found, "expected_triangles": expected}
+    examiner.check(
+        "triangles", "Triangles over the number that the blocks make", ratio <= THRESHOLDS.closed or z <= THRESHOLDS.sure,
+        f"The graph has {found:,.0f} triangles, {ratio:.2f} times the {expected:,.0f} that the blocks make (limit "
+        f"{THRESHOLDS.closed:g}): nodes with a common neighbour are linked more than their blocks say, as in a "
+        "geometry, among friends of friends, or in smaller groups inside the blocks; take the blocks as one coarse "
+        "description, and compare with more and with fewer of them (n_blocks, --blocks).",
+        value=ratio, limit=THRESHOLDS.closed,
+    )  # fmt: skip
+
+
+def shown_by_degrees(linked: NDArray[np.integer], degrees: DegreeTest) -> bool:
+    """Whether the blocks of the plain model are shown by degrees, of which the Bethe Hessian takes no notice.
+
+    Degrees (n,) vary more than those of one block of the plain model would (Poisson), and do not inside the blocks.
+    """
+    alone = examine_degrees(linked.astype(np.float64), np.ones((len(linked), 1)))
+    return degrees.plain and alone.dispersion > 1 + SPREAD * alone.error
+
+
+def _examine_stability(examiner: Examiner, resamples: Sequence[Resample]) -> None:
+    mean = float(np.mean([one.rand for one in resamples]))
+    examiner.quantities |= {"agreement_without_edges": [one.rand for one in resamples]}
+    examiner.check(
+        "stability", f"Agreement with the blocks of the graph without {DROPPED:.0%} of its edges (adjusted Rand index)",
+        mean >= THRESHOLDS.agree,
+        f"The division is unstable: without {DROPPED:.0%} of the edges the blocks are others (adjusted Rand index "
+        f"{mean:.2f}, limit {THRESHOLDS.agree:g}; 1 is the same division); take it as one description of the graph "
+        "among several, or ask for fewer blocks (n_blocks, --blocks).",
+        value=mean, limit=THRESHOLDS.agree,
+    )  # fmt: skip
 
 
 def _examine_direction(examiner: Examiner, directed: sp.csr_array, matrix: sp.csr_array) -> None:
@@ -212,69 +311,78 @@ def _examine_direction(examiner: Examiner, directed: sp.csr_array, matrix: sp.cs
     mutual = int(there.multiply(there.T).sum())
     reciprocity = mutual / max(int(there.sum()), 1)
     signal = direction_signal(directed, matrix)
+    limit = 1 + THRESHOLDS.directed
     examiner.quantities |= {"reciprocity": reciprocity, "direction_signal": signal}
-    if reciprocity < THRESHOLDS.mutual and signal > 1 + THRESHOLDS.directed:
-        examiner.doubt(
-            "caution",
-            f"Links were taken as undirected, and their direction follows a pattern that the blocks do not show ("
-            f"{reciprocity:.0%} of the links are returned): groups that differ only in whom they point to, or in who "
-            "points to them, are one block here; a directed block model would tell them apart.",
-        )
+    examiner.check(
+        "direction", "Signal of the links' direction", reciprocity >= THRESHOLDS.mutual or signal <= limit,
+        f"Links were taken as undirected, and their direction follows a pattern that the blocks do not show (signal "
+        f"{signal:.2f}, limit {limit:g}; {reciprocity:.0%} of the links are returned): groups that differ only in whom "
+        "they point to, or in who points to them, are one block here; a directed block model would tell them apart.",
+        value=signal, limit=limit,
+    )  # fmt: skip
 
 
-def _examine_signals(examiner: Examiner, K: int, number: NumberOfBlocks) -> None:
-    seen = number.informative
+def _examine_signals(examiner: Examiner, K: int, number: NumberOfBlocks, *, by_degrees: bool = False) -> None:
+    seen = number.informative + by_degrees
+    consequence = "blocks found in it are those of chance" if K > 1 else "it is taken as one block"
+    examiner.check(
+        "structure", "Informative Bethe-Hessian eigenvalues (the first is the density)", seen > 1,
+        f"No structure found: the graph shows no communities besides its density (1 informative Bethe-Hessian "
+        f"eigenvalue, at least 2 are needed), so {consequence}: there are none, or they lie below the threshold "
+        "(a − b)² = 2(a + b) where no method finds them; bring more edges.",
+        value=seen, limit=2, level="not identifiable" if K > 1 else "caution",
+    )  # fmt: skip
     if seen == 1:
-        consequence = "so blocks found in it are those of chance" if K > 1 else "so it is taken as one block"
-        examiner.doubt(
-            "not identifiable" if K > 1 else "caution",
-            f"The graph shows no communities besides its density, {consequence}: there are none, or they lie below the "
-            "threshold (a − b)² = 2(a + b) where no method finds them; bring more edges.",
-        )
-    elif number.left_out:
-        examiner.doubt(
-            "caution",
-            f"{K + number.left_out} blocks were chosen for {seen} informative Bethe-Hessian eigenvalues, and no node "
-            f"was assigned to {number.left_out} of them: short loops (a grid, a ring, a geometry) make eigenvalues "
-            "that are no communities, and then the other blocks are pieces of the graph; ask for fewer blocks.",
-        )
-    elif number.at_limit and seen == K:
-        examiner.doubt(
-            "caution",
-            f"{seen} informative Bethe-Hessian eigenvalues are all that are looked for, and there may be more: several "
-            "groups may be in one block, or the graph is a geometry without groups; give n_blocks (--blocks) a number "
-            f"above {seen} to see finer ones.",
-        )
-    elif seen < K and not number.at_limit:
-        examiner.doubt(
-            "caution",
-            f"{K} blocks are asked for and {seen} Bethe-Hessian eigenvalues are informative in a graph of this "
-            f"density; ask for {seen}, or bring more edges.",
-        )
+        return
+    examiner.check(
+        "empty_blocks", "Chosen blocks to which no node was assigned", number.left_out == 0,
+        f"{K + number.left_out} blocks were chosen for {seen} informative Bethe-Hessian eigenvalues, and no node was "
+        f"assigned to {number.left_out} of them (limit 0): short loops (a grid, a ring, a geometry) make eigenvalues "
+        "that are no communities, and then the other blocks are pieces of the graph; ask for fewer blocks (n_blocks, "
+        "--blocks).",
+        value=number.left_out, limit=0,
+    )  # fmt: skip
+    examiner.check(
+        "search_limit", "Informative eigenvalues below the largest number looked for",
+        not (number.at_limit and seen == K),
+        f"{seen} informative Bethe-Hessian eigenvalues are all that are looked for, and there may be more: several "
+        "groups may be in one block, or the graph is a geometry without groups; give n_blocks (--blocks) a number "
+        f"above {seen} to see finer ones.",
+        value=seen, limit=MOST_TRIED,
+    )  # fmt: skip
+    examiner.check(
+        "informative_signals", "Informative eigenvalues for so many blocks", seen >= K or number.at_limit,
+        f"{K} blocks are asked for and {seen} Bethe-Hessian eigenvalues are informative in a graph of this density "
+        f"(at least {K} are needed); ask for {seen} (n_blocks={seen}, --blocks {seen}), or bring more edges.",
+        value=seen, limit=K,
+    )  # fmt: skip
 
 
 def _examine_fit(examiner: Examiner, fitted: FittedBlocks, sizes: Floats) -> None:
-    small = np.flatnonzero(sizes < THRESHOLDS.fewest)
-    if len(small):
-        examiner.doubt(
-            "caution",
-            f"Block {small[-1]} holds {sizes[small[-1]]:.1f} nodes, fewer than {THRESHOLDS.fewest:.0f}; ask for fewer "
-            "blocks.",
-        )
+    smallest = int(len(sizes) - 1 - np.argmin(sizes[::-1]))
+    examiner.check(
+        "block_size", "Nodes in the smallest block", sizes[smallest] >= THRESHOLDS.fewest,
+        f"Block {smallest} holds {sizes[smallest]:.1f} nodes, fewer than {THRESHOLDS.fewest:.0f}; ask for fewer blocks "
+        "(n_blocks, --blocks).",
+        value=float(sizes[smallest]), limit=THRESHOLDS.fewest,
+    )  # fmt: skip
     certain = examiner.quantities["expected_overlap"]
-    if certain < THRESHOLDS.vague:
-        examiner.doubt(
-            "caution",
-            f"Most nodes could be in several blocks (labels are {certain:.0%} better than guessing by their own "
-            "probabilities): look at the probabilities, not at the labels.",
-        )
-    if fitted.sums.change > STILL_MOVING:
-        examiner.doubt(
-            "caution",
-            f"Belief propagation did not converge (posteriors still move by {fitted.sums.change:.2g} per node and "
-            "sweep): the graph is too dense or too full of short loops for it; compare with another seed or fewer "
-            "blocks.",
-        )
+    examiner.check(
+        "certainty", "How much better than guessing labels are by their own probabilities",
+        certain >= THRESHOLDS.vague,
+        f"Most nodes could be in several blocks (labels are {certain:.0%} better than guessing by their own "
+        f"probabilities, limit {THRESHOLDS.vague:.0%}): look at the probabilities, not at the labels, or ask for fewer "
+        "blocks (n_blocks, --blocks).",
+        value=certain, limit=THRESHOLDS.vague,
+    )  # fmt: skip
+    examiner.check(
+        "propagation", "Belief propagation converged (change of the posteriors per node and sweep)",
+        fitted.sums.change <= STILL_MOVING,
+        f"Belief propagation did not converge (posteriors still move by {fitted.sums.change:.2g} per node and sweep, "
+        f"limit {STILL_MOVING:.2g}): the graph is too dense or too full of short loops for it; compare with another "
+        "seed (random_state, --seed) or fewer blocks (n_blocks, --blocks).",
+        value=fitted.sums.change, limit=STILL_MOVING,
+    )  # fmt: skip
 
 
 def _examine_pieces(examiner: Examiner, matrix: sp.csr_array, posterior: Floats) -> None:
@@ -283,14 +391,29 @@ def _examine_pieces(examiner: Examiner, matrix: sp.csr_array, posterior: Floats)
     counts = np.bincount(piece)
     large = np.flatnonzero(counts >= max(THRESHOLDS.piece * len(piece), 2 * THRESHOLDS.fewest))
     examiner.quantities |= {"n_components": int(number), "largest_component": int(counts.max())}
-    if len(large) < 2:
-        return
     labels = posterior.argmax(axis=1)
     reach = np.array([np.bincount(labels[piece == one], minlength=posterior.shape[1]) / counts[one] for one in large])
-    shared = np.flatnonzero((reach >= THRESHOLDS.inside).sum(axis=0) > 1)
-    if len(shared):
-        examiner.doubt(
-            "caution",
-            f"The graph falls into {len(large)} large pieces, and block {shared[0]} reaches over several: nothing in "
-            "the graph says that its parts belong together; fit each piece by itself, or ask for more blocks.",
-        )
+    reached = (reach >= THRESHOLDS.inside).sum(axis=0) if len(large) else np.ones(1, int)
+    block = int(reached.argmax())
+    examiner.check(
+        "pieces", "Large unconnected pieces of the graph that one block reaches over", reached[block] <= 1,
+        f"The graph falls into {len(large)} large pieces, and block {block} reaches over several ({reached[block]}, "
+        "limit 1): nothing in the graph says that its parts belong together; fit each piece by itself, or ask for more "
+        "blocks (n_blocks, --blocks).",
+        value=reached[block], limit=1,
+    )  # fmt: skip
+
+
+def _expected(posterior: Floats, resamples: Sequence[Resample]) -> Expectation:
+    """What the model expects to be wrong: labels by their own probabilities, and labels that fewer edges move."""
+    wrong = float(1 - posterior.max(axis=1).mean())
+    if posterior.shape[1] == 1:
+        return Expectation("nodes in a wrong block", 0.0, sentence="With one block no node can be in a wrong one.")
+    sentence = f"By the model's own probabilities {wrong:.1%} of the nodes are in a wrong block"
+    if not resamples:
+        return Expectation("nodes in a wrong block", wrong, sentence=f"{sentence}; the fit was not repeated.")
+    moved = [one.moved for one in resamples]
+    return Expectation(
+        f"nodes in another block without {DROPPED:.0%} of the edges", float(np.mean(moved)), min(moved), max(moved),
+        sentence=f"{sentence}; without {DROPPED:.0%} of the edges {np.mean(moved):.1%} of the nodes change their block.",
+    )  # fmt: skip

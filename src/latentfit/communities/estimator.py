@@ -13,7 +13,14 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from latentfit.communities.data import Graph, content_order, read_graph
-from latentfit.communities.diagnostics import DROPPED, FittedBlocks, agreement, examine_blocks, without_some_edges
+from latentfit.communities.diagnostics import (
+    DROPPED,
+    FittedBlocks,
+    Resample,
+    compare_divisions,
+    examine_blocks,
+    without_some_edges,
+)
 from latentfit.communities.em import (
     AT_ONCE,
     ROUNDS,
@@ -285,7 +292,9 @@ class BlockModel(ClusterMixin, LatentModel):
         refined = selected.refined
         self._keep_fit(refined)
         one_block = steps.log_likelihood(steps.e_step(steps.begin(np.zeros(graph.n_nodes, np.int64), 1)))
-        self._fitted = FittedBlocks(graph, params, sums, refined.log_likelihood, one_block, refined.converged)
+        self._fitted = FittedBlocks(
+            graph, params, sums, refined.log_likelihood, one_block, refined.converged, self.degree_corrected_
+        )
         posterior = np.empty_like(sums.posterior)
         posterior[order] = sums.posterior
         self.nodes_, self.n_features_in_, self.n_edges_ = given.names, given.n_nodes, given.n_edges
@@ -315,17 +324,17 @@ class BlockModel(ClusterMixin, LatentModel):
                 notes.append(
                     f"{number.informative} informative Bethe-Hessian eigenvalues: the graph has a finer division too"
                 )
-        return examine_blocks(self._fitted, number, degrees, self._agreements())
+        return examine_blocks(self._fitted, number, degrees, self._resamples())
 
-    def _agreements(self) -> list[float]:
-        """Adjusted Rand indices of the blocks with those of the graph without some of its edges.
+    def _resamples(self) -> list[Resample]:
+        """The blocks compared with those of the graph without some of its edges.
 
         Twice, or once where a fit is long, each from one or two initialisations: together no dearer than the fit.
         """
         fitted, K = self._fitted, self.n_blocks_
         if K == 1 or self.max_iter == 0:
             return []
-        labels, agreements = fitted.sums.posterior.argmax(axis=1), []
+        labels, resamples = fitted.sums.posterior.argmax(axis=1), list[Resample]()
         large = fitted.graph.n_edges * K**2 > SHORT_WORK
         for draw in range(1 if large else 2):
             fewer = without_some_edges(fitted.graph.matrix, DROPPED, draw)
@@ -336,8 +345,8 @@ class BlockModel(ClusterMixin, LatentModel):
             steps = BlockSteps.of(graph, degree_corrected=self.degree_corrected_, threads=resolve_jobs(self.n_jobs))
             starts = list(spectral_labels(fewer, K, 1 if large else 2, np.random.default_rng([self._seed(), 2, draw])))
             selected = fit_blocks(steps, starts, K, max_iter=RESAMPLED_ITERATIONS, tol=self.tol, rounds=AT_ONCE)
-            agreements.append(agreement(labels, selected.refined.sums.posterior.argmax(axis=1), linked))
-        return agreements
+            resamples.append(compare_divisions(labels, selected.refined.sums.posterior.argmax(axis=1), linked))
+        return resamples
 
     # ---------------------------------------------------------------- use
 

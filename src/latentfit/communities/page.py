@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from latentfit.communities.data import Graph
+from latentfit.communities.diagnostics import number_is_rejected
 from latentfit.communities.estimator import BlockModel
 from latentfit.communities.plot import block_links, cells_of, densities, sorted_nodes
+from latentfit.core.verdict import FitReport
 from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about
 from latentfit.report.charts import ALARM, FADE, Spec, bars, heat_map, lines, tile
 from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
@@ -35,7 +37,7 @@ def page_of(fitted: BlockModel, context: Context) -> Page:
     return page_about(
         report,
         context,
-        title=f"{number} communit{'ies' if number > 1 else 'y'} of {nodes:,} nodes",
+        title=title_of(report, number, f"{nodes:,} nodes"),
         family="communities",
         figures=_figures(fitted),
         picture=_connectivity(fitted) if graph is None else _matrix(fitted, graph),
@@ -61,9 +63,20 @@ def page_of(fitted: BlockModel, context: Context) -> Page:
     )
 
 
+def title_of(report: FitReport, number: int, things: str) -> str:
+    """What was found: a number of blocks that a check rejects is no headline."""
+    if number == 1:
+        return f"{'No communities found among' if number_is_rejected(report) else 'One block fitted to'} {things}"
+    if number_is_rejected(report):
+        return f"{number} blocks fitted to {things}; the graph does not show {number}"
+    return f"{number} communities of {things}"
+
+
 def _figures(fitted: BlockModel) -> list[Figure]:
     known = fitted.report_.quantities
     how = "found from the graph" if fitted.selection_ else "as asked for"
+    if number_is_rejected(fitted.report_):
+        how = "not shown by the graph" if fitted.n_blocks_ > 1 else "no structure found"
     sure = float((fitted.probabilities_.max(axis=1) > 0.95).mean())
     third = Figure("Edges", count(fitted.n_edges_))
     gain = known.get("gain_over_one_block")
@@ -231,7 +244,8 @@ def _number(fitted: BlockModel) -> Section:
     known: dict[str, Any] = fitted.report_.quantities
     signals = [abs(float(value)) for value in known.get("informative_signals", [])]
     seen = known.get("n_informative")
-    text = f"{seen} signals of the graph rise above what chance makes." if seen is not None else ""
+    plural = "" if seen == 1 else "s"
+    text = f"{seen} informative Bethe-Hessian eigenvalue{plural}, the density among them." if seen is not None else ""
     if not signals:
         return Section("How many blocks", [Note("The model keeps no signals of the graph.")], text)
     rows = [{"x": at, "y": value} for at, value in enumerate(signals, start=1)]

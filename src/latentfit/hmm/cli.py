@@ -60,6 +60,7 @@ def hmm(
     from latentfit.cli.rows import counted_files
     from latentfit.core.estimator import model_state
     from latentfit.hmm.data import ALIASES
+    from latentfit.hmm.diagnostics import number_is_rejected
     from latentfit.hmm.estimator import CategoricalHMM, parameter_columns, state_tables
 
     console = Terminal(quiet)
@@ -88,7 +89,8 @@ def hmm(
     summary = summarise(model, report, data.n_steps, model.n_states_, seed=seed, inputs=files) | more
     facts = (
         f"{number_of(data.n_sequences, 'sequences')}, {number_of(data.n_steps, 'steps')}, "
-        f"{number_of(data.n_symbols, 'symbols')}, {number_of(model.n_states_, 'states')}; "
+        f"{number_of(data.n_symbols, 'symbols')}, {number_of(model.n_states_, 'states')}"
+        f"{' fitted, which the data do not show' if number_is_rejected(report) else ''}; "
         f"{summary['log_likelihood'] / max(data.n_observed, 1):.4f} nats per observation, entropy rate "
         f"of the model {entropy.rate:.3f}"
     )

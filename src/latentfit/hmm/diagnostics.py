@@ -1,9 +1,9 @@
-"""Can the states of a hidden Markov model be trusted? The verdict, with the numbers behind it.
+"""Checks of a fitted hidden Markov model, and what it expects to be wrong.
 
-Three checks. Is there anything: do neighbouring symbols depend on one another at all (`neighbour_test`), and are there
-enough observations for so many symbols? Is every state needed: does the model with one state fewer predict sequences
-left out as well? Is the answer the only one: transitions and emissions of full rank, three steps in a row, every state
-seen to come and go.
+Three questions. Is there anything: do neighbouring symbols depend on one another at all (`neighbour_test`), and are
+there enough observations for so many symbols? Is every state needed: does the model with one state fewer predict
+sequences left out as well? Is the answer the only one: transitions and emissions of full rank, three steps in a row,
+every state seen to come and go, the same states from either half of the sequences.
 
 Paper     Huang, Kakade, Kong & Valiant 2018, Theorem 1.6: below the order of M observations nobody can tell a two-state
           chain from independent draws, and by Corollary 1.7 nobody knows its entropy rate
@@ -24,15 +24,26 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtr
+from sklearn.metrics import adjusted_rand_score
 
 from latentfit.core.kernels import Floats
+from latentfit.core.kernels.hmm import chain_posteriors
 from latentfit.core.spectral import effective_items, scaled_svd
-from latentfit.core.verdict import Examination, Examiner
-from latentfit.hmm.data import DUPLICATED, Sequences, duplicated_proportion, few_different, without_duplicates
-from latentfit.hmm.em.fit import FOLDS, cut
+from latentfit.core.verdict import FEWEST, Examination, Examiner, Expectation, FitReport
+from latentfit.hmm.data import (
+    DUPLICATED,
+    FEW_DIFFERENT,
+    Sequences,
+    duplicated_proportion,
+    few_different,
+    without_duplicates,
+)
+from latentfit.hmm.em.fit import FOLDS, cut, thinned
 from latentfit.hmm.em.steps import Chain, ChainPrior
-from latentfit.hmm.select import StatesPath, last_state_gain
+from latentfit.hmm.select import HalvesComparison, StatesPath, compare_halves
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,9 @@ class Thresholds:
     singular: float = 0.05  # a singular value of the transitions below it: two states lead to nearly the same future
     alike: float = 0.1  # ℓ₁ distance below which two states show the same symbols
     seldom: float = 20.0  # times a state must have been left for its transitions to be known
+    # Adjusted Rand index of the states of the fit and of models of either half of the sequences: simulated states were
+    # .86 and more alike, superfluous ones mostly less than .7, those of independent symbols .5 and less.
+    stable: float = 0.5
 
 
 THRESHOLDS = Thresholds()
@@ -57,6 +71,10 @@ UNEVEN = 0.1
 """The least correlation of two halves' scores that is reckoned with; so the level holds with 60 to 300 symbols too."""
 DIRECTIONS = 4
 """Leading directions that the test of neighbours looks along."""
+COMPARED_STEPS = 20_000
+"""Steps on which the states of several models are compared, at most."""
+NUMBER_REJECTED = frozenset({"dependence", "last_state", "distinct_emissions", "state_visits", "stability"})
+"""Checks whose failure says that the data do not show so many states."""
 
 
 class NeighbourTest(NamedTuple):
@@ -153,148 +171,252 @@ def examine_chain(
     if path is not None:
         examiner.quantities["held_out"] = path.held_out
         _examine_limit(examiner, path)
-    _examine_size(examiner, N, M, K)
+    halves, agreements = None, []
     if K == 1:
-        if not test.possible:
-            examiner.doubt(
-                "caution",
-                "There are too few neighbouring symbols to test whether they depend on one another, so one state is "
-                "what is left, not what was found; give more sequences, or longer ones.",
-            )
-        elif test.p_value < THRESHOLDS.no_structure:
-            examiner.doubt(
-                "caution",
-                f"Neighbouring symbols depend on one another (p = {test.p_value:.1e}), and one state says they do not; "
-                + ("set n_states to two or more." if path else "ask for two or more, or leave n_states=None."),
-            )
-        elif path is not None:
-            examiner.doubt(
-                "caution",
-                f"No structure found: neighbouring symbols look independent (p = {test.p_value:.2g}), and one state is "
-                "all that sequences left out ask for.",
-            )
+        _examine_one_state(examiner, test, chosen=path is not None)
     else:
+        _examine_size(examiner, N, M)
         _examine_structure(examiner, data, float(singular[-1]), test)
         _examine_states(examiner, chain, weights, N)
-        _examine_last_state(examiner, data, K, path is not None, threads)
-    examiner.check_converged(converged, "Baum–Welch", "states")
+        if path is not None and path.halves is not None and path.chosen == K:
+            halves = path.halves
+        else:
+            halves = compare_halves(data, K, smoothing=prior.emissions, threads=threads)
+        _examine_last_state(examiner, halves, K, data.n_steps)
+        agreements = _examine_stability(examiner, data, chain, halves, threads)
+    examiner.check_converged(converged, "Baum–Welch", "the states")
+    examiner.expected = _expected(data, chain, agreements, threads)
     return examiner.conclude()
+
+
+def number_is_rejected(examination: Examination | FitReport) -> bool:
+    """Whether a check says that the data do not show so many states: then the number is no headline."""
+    return any(check.name in NUMBER_REJECTED and not check.passed for check in examination.checks)
 
 
 def _examine_duplicates(examiner: Examiner, data: Sequences) -> float:
     """The proportion of steps in duplicates of other sequences."""
     duplicated = duplicated_proportion(data)
-    if duplicated >= DUPLICATED:
-        unique = without_duplicates(data)
-        examiner.doubt(
-            "caution",
-            f"{data.n_sequences - unique.n_sequences} of {data.n_sequences} sequences are exact duplicates of others, "
-            f"with {duplicated:.0%} of the steps: duplicates are no further evidence, so all checks count the "
-            f"{unique.n_sequences} different ones; leave the duplicates out, unless each was truly observed.",
-        )
-    elif different := few_different(data):
-        examiner.doubt(
-            "caution",
+    many = duplicated >= DUPLICATED
+    unique = without_duplicates(data).n_sequences
+    examiner.check(
+        "duplicates", "Proportion of the steps in exact duplicates of other sequences", not many,
+        f"{data.n_sequences - unique} of {data.n_sequences} sequences are exact duplicates of others, with "
+        f"{duplicated:.0%} of the steps (limit {DUPLICATED:.0%}): duplicates are no further evidence, so all checks "
+        f"count the {unique} different ones; leave the duplicates out, unless each was truly observed.",
+        value=duplicated, limit=DUPLICATED,
+    )  # fmt: skip
+    if not many:
+        different = few_different(data)
+        examiner.check(
+            "different_sequences", "Several different sequences where the symbols leave room for them", not different,
             f"The {data.n_sequences} sequences are duplicates of {different} different "
-            f"{'one' if different == 1 else 'ones'}: states spell these out, and duplicates are no further evidence; "
-            "bring more different sequences, unless each was truly observed.",
-        )
+            f"{'one' if different == 1 else 'ones'} (fewer than {FEW_DIFFERENT}): states spell these out, and "
+            "duplicates are no further evidence; bring more different sequences, unless each was truly observed.",
+            value=different or None, limit=FEW_DIFFERENT,
+        )  # fmt: skip
     return duplicated
 
 
 def _examine_limit(examiner: Examiner, path: StatesPath) -> None:
-    if path.at_limit:
-        examiner.doubt(
-            "caution",
-            f"The number of states ended at the limit max_states={path.limit} while more states still made sequences "
-            "left out more probable: more states may be needed; raise max_states (--max-states).",
-        )
+    examiner.check(
+        "search_limit", "The number of states is below the largest number tried", not path.at_limit,
+        f"The number of states ended at the limit max_states={path.limit} while more states still made sequences left "
+        "out more probable: more states may be needed; raise max_states (--max-states).",
+        value=path.chosen, limit=path.limit,
+    )  # fmt: skip
 
 
-def _examine_size(examiner: Examiner, n_observed: int, n_symbols: int, n_states: int) -> None:
+def _examine_one_state(examiner: Examiner, test: NeighbourTest, *, chosen: bool) -> None:
+    """One state is the answer to give where nothing was found, and a wrong one where symbols depend on one another."""
+    dependent = test.p_value < THRESHOLDS.no_structure
+    title = "Dependence of neighbouring symbols"
+    if not test.possible:
+        examiner.check(
+            "dependence", title, False,
+            "There are too few neighbouring symbols to test whether they depend on one another (at least one pair is "
+            "needed in each half of the data), so one state is what is left, not what was found; give more sequences, "
+            "or longer ones.",
+        )  # fmt: skip
+    elif dependent:
+        examiner.check(
+            "dependence", title, False,
+            f"Neighbouring symbols depend on one another (p = {test.p_value:.1e}, below {THRESHOLDS.no_structure:g}), "
+            "and a model of one state says that they do not; "
+            + ("set n_states (--states) to two or more." if chosen else
+               "ask for two or more states, or leave n_states=None (no --states)."),
+            value=test.z, p_value=test.p_value,
+        )  # fmt: skip
+    else:
+        examiner.check(
+            "dependence", title, not chosen,
+            f"No structure found: neighbouring symbols look independent (p = {test.p_value:.2g}, limit "
+            f"{THRESHOLDS.no_structure:g}), and one state is all that sequences left out ask for; check that the steps "
+            "are in the order of time (--time), or bring more data.",
+            value=test.z, p_value=test.p_value,
+        )  # fmt: skip
+
+
+def _examine_size(examiner: Examiner, n_observed: int, n_symbols: int) -> None:
     each = n_observed / n_symbols
-    if n_states == 1:
-        return
-    if each < THRESHOLDS.too_few:
-        examiner.doubt(
-            "not identifiable",
-            f"There are {n_observed} observations of {n_symbols} symbols; with fewer observations than symbols no "
-            "method can tell states from chance (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more, "
-            "or merge symbols.",
-        )
-    elif each < THRESHOLDS.few:
-        examiner.doubt(
-            "caution",
-            f"There are {n_observed} observations of {n_symbols} symbols, {each:.1f} each: what rare symbols say "
-            "about the state is mostly chance; give more, or merge rare symbols.",
-        )
+    hopeless = each < THRESHOLDS.too_few
+    examiner.check(
+        "observations_per_symbol", "Observations per symbol", each >= THRESHOLDS.few,
+        f"There are {n_observed} observations of {n_symbols} symbols: with fewer observations than symbols no method "
+        "can tell states from independent draws (Theorem 1.6), nor know the entropy rate (Corollary 1.7); give more "
+        "observations, or merge symbols."
+        if hopeless else
+        f"There are {n_observed} observations of {n_symbols} symbols, {each:.1f} each (at least {THRESHOLDS.few:g} are "
+        "needed): which state a rare symbol belongs to is mostly chance; give more observations, or merge rare "
+        "symbols.",
+        value=each, limit=THRESHOLDS.few, level="not identifiable" if hopeless else "caution",
+    )  # fmt: skip
 
 
 def _examine_structure(examiner: Examiner, data: Sequences, smallest: float, test: NeighbourTest) -> None:
     """`smallest` is the transitions' least singular value."""
-    if not test.possible:
-        examiner.doubt(
-            "not identifiable",
-            "There are too few neighbouring symbols to test whether they depend on one another, so nothing shows "
-            "hidden states; give more sequences, or longer ones.",
-        )
-    elif test.p_value > THRESHOLDS.no_structure:
-        examiner.doubt(
-            "not identifiable",
-            f"Neighbouring symbols look independent (p = {test.p_value:.2g}), so nothing shows hidden states; one "
-            "state explains them as well.",
-        )
-    if not len(data.within(2)):
-        examiner.doubt(
-            "not identifiable",
-            "No sequence has three steps, and pairs alone fit many models (the paper's remark after Corollary 1.5); "
-            "give longer sequences.",
-        )
-    if smallest < THRESHOLDS.singular:
-        examiner.doubt(
-            "caution",
-            f"The transitions are nearly of lower rank (smallest singular value {smallest:.3f}): two states lead to "
-            "the same future and are told apart by their symbols alone; one state fewer may do.",
-        )
+    title = "Dependence of neighbouring symbols"
+    if test.possible:
+        examiner.check(
+            "dependence", title, test.p_value <= THRESHOLDS.no_structure,
+            f"Neighbouring symbols look independent (p = {test.p_value:.2g}, limit {THRESHOLDS.no_structure:g}), so "
+            "nothing shows hidden states; one state (--states 1) explains the symbols as well.",
+            value=test.z, p_value=test.p_value, level="not identifiable",
+        )  # fmt: skip
+    else:
+        examiner.check(
+            "dependence", title, False,
+            "There are too few neighbouring symbols to test whether they depend on one another (at least one pair is "
+            "needed in each half of the data), so nothing shows hidden states; give more sequences, or longer ones.",
+            level="not identifiable",
+        )  # fmt: skip
+    triples = len(data.within(2))
+    examiner.check(
+        "three_steps", "Number of runs of three steps", triples > 0,
+        "No sequence has three steps (at least 1 is needed), and counts of pairs alone fit many models (the paper's "
+        "remark after Corollary 1.5); give longer sequences.",
+        value=triples, limit=1, level="not identifiable",
+    )  # fmt: skip
+    examiner.check(
+        "transition_rank", "Smallest singular value of the transitions", smallest >= THRESHOLDS.singular,
+        f"The transitions are nearly of lower rank (smallest singular value {smallest:.3f}, limit "
+        f"{THRESHOLDS.singular:g}): two states lead to the same future and are told apart by their symbols alone; "
+        "compare with one state fewer (n_states, --states).",
+        value=smallest, limit=THRESHOLDS.singular,
+    )  # fmt: skip
 
 
 def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -> None:
+    smallest = int(weights.argmin())
+    seen = float(N * weights[smallest])
+    examiner.check(
+        "state_size", "Observations in the smallest state", seen >= FEWEST,
+        f"State {smallest} is empty or nearly so: {seen:.1f} observations are expected in it, fewer than {FEWEST}, so "
+        "its probabilities are those of the smoothing; ask for fewer states (n_states, --states).",
+        value=seen, limit=FEWEST,
+    )  # fmt: skip
     left = N * weights * (1 - np.diag(chain.transitions))
     examiner.quantities["times_left"] = left.tolist()
     seldom = int(left.argmin())
-    if left[seldom] < THRESHOLDS.seldom:
-        examiner.doubt(
-            "caution",
-            f"State {seldom} was left about {left[seldom]:.0f} times: how long it lasts and where it goes is known "
-            "from these alone; ask for fewer states, or give more data.",
-        )
+    examiner.check(
+        "state_visits", "Times that the least visited state was left", left[seldom] >= THRESHOLDS.seldom,
+        f"State {seldom} was left about {left[seldom]:.0f} times, fewer than {THRESHOLDS.seldom:g}: how long it lasts "
+        "and where it goes is known from these alone, or sequences differ and no state comes and goes; ask for fewer "
+        "states (n_states, --states), or give more data.",
+        value=float(left[seldom]), limit=THRESHOLDS.seldom,
+    )  # fmt: skip
     apart = np.abs(chain.emissions[:, None] - chain.emissions[None]).sum(axis=2)
     np.fill_diagonal(apart, np.inf)
     one, other = sorted(divmod(int(apart.argmin()), chain.n_states))
     examiner.quantities["nearest_emissions"] = float(apart.min())
-    if apart.min() < THRESHOLDS.alike:
-        examiner.doubt(
-            "caution",
-            f"States {one} and {other} show the same symbols (ℓ₁ distance {apart.min():.2f}), so only the order tells "
-            "them apart; ask for one state fewer.",
-        )
+    examiner.check(
+        "distinct_emissions", "Distance of the two most similar states' emissions (ℓ₁)",
+        apart.min() >= THRESHOLDS.alike,
+        f"States {one} and {other} show the same symbols (ℓ₁ distance {apart.min():.2f}, limit {THRESHOLDS.alike:g}), "
+        "so only the order tells them apart; ask for one state fewer (n_states, --states).",
+        value=float(apart.min()), limit=THRESHOLDS.alike,
+    )  # fmt: skip
 
 
-def _examine_last_state(examiner: Examiner, data: Sequences, K: int, chosen: bool, threads: int) -> None:
-    estimated = last_state_gain(data, K, threads=threads)
-    if estimated is None:
-        examiner.doubt(
-            "caution",
-            f"{data.n_steps} steps are too few to leave any out, so nothing shows that {K} states are needed; give "
-            "more sequences, or longer ones.",
-        )
+def _examine_last_state(examiner: Examiner, halves: HalvesComparison | None, K: int, n_steps: int) -> None:
+    title = "Gain of the last state on sequences left out, in standard errors"
+    if halves is None:
+        examiner.check(
+            "last_state", title, False,
+            f"{n_steps} steps are too few to leave any out (at least two pieces of 20 are needed), so nothing shows "
+            f"that {K} states are needed; give more sequences, or longer ones.",
+        )  # fmt: skip
         return
-    gain, error = estimated
+    gain, error = halves.gain, halves.error
     examiner.quantities |= {"last_state_gain": gain, "last_state_error": error}
-    if gain <= THRESHOLDS.sure * error:
-        examiner.doubt(
-            "caution",
-            f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats per observation over {K - 1}: the "
-            "last one may be chance; "
-            + (f"n_states={K - 1} may do as well." if chosen else "ask for fewer, or leave n_states=None."),
-        )
+    z = gain / error if error > 0 else 0.0
+    examiner.check(
+        "last_state", title, gain > THRESHOLDS.sure * error,
+        f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats per observation over {K - 1}, fewer than "
+        f"{THRESHOLDS.sure:g} standard errors: the last one may be chance; compare with {K - 1} (n_states={K - 1}, "
+        f"--states {K - 1}).",
+        value=z, limit=THRESHOLDS.sure,
+    )  # fmt: skip
+
+
+def _examine_stability(
+    examiner: Examiner, data: Sequences, chain: Chain, halves: HalvesComparison | None, threads: int
+) -> list[float]:
+    """Proportions of the steps to which models of either half give the state of the fit."""
+    if halves is None:
+        return []
+    compared = thinned(data, COMPARED_STEPS, FOLDS)
+    fitted, *others = (_states(compared, one, threads) for one in (chain, *halves.models))
+    agreements = [matched(fitted, other, chain.n_states) for other in others]
+    rand = float(np.mean([adjusted_rand_score(fitted, other) for other in others]))
+    examiner.quantities |= {"agreement_of_halves": agreements, "rand_index_of_halves": rand}
+    examiner.check(
+        "stability", "Agreement of the states with models of half of the sequences (adjusted Rand index)",
+        rand >= THRESHOLDS.stable,
+        f"The states are unstable: models of half of the sequences put the steps in other states (adjusted Rand index "
+        f"{rand:.2f}, limit {THRESHOLDS.stable:g}; 1 is the same states); ask for fewer states (n_states, --states), "
+        "or give more data.",
+        value=rand, limit=THRESHOLDS.stable,
+    )  # fmt: skip
+    return agreements
+
+
+def _states(data: Sequences, chain: Chain, threads: int) -> NDArray[np.intp]:
+    """The most probable state of each step."""
+    posterior, _ = chain_posteriors(data.chains, *chain.parts, threads=threads)
+    return np.asarray(posterior.argmax(axis=1))
+
+
+def matched(states: NDArray[np.intp], others: NDArray[np.intp], n_states: int) -> float:
+    """Proportion of the steps in the same state after the best matching of the states' numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentfit.hmm.diagnostics import matched
+    >>> matched(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]), 2)
+    0.75
+    """
+    counts = np.bincount(states * n_states + others, minlength=n_states**2).reshape(n_states, n_states)
+    rows, columns = linear_sum_assignment(-counts)
+    return float(counts[rows, columns].sum() / max(len(states), 1))
+
+
+def _expected(data: Sequences, chain: Chain, agreements: list[float], threads: int) -> Expectation:
+    """What the model expects to be wrong: states by their own probabilities, and states that other halves move."""
+    if chain.n_states == 1:
+        return Expectation(
+            "steps in a wrong state", 0.0, sentence="With one state no step can be in a wrong one; symbols are taken "
+            "as independent.",
+        )  # fmt: skip
+    posterior, _ = chain_posteriors(thinned(data, COMPARED_STEPS, FOLDS).chains, *chain.parts, threads=threads)
+    wrong = float(1 - posterior.max(axis=1).mean())
+    sentence = f"By the model's own probabilities the most probable state is wrong at {wrong:.1%} of the steps"
+    if not agreements:
+        return Expectation("steps in a wrong state", wrong, sentence=f"{sentence}; there are too few steps to refit.")
+    moved = [1 - one for one in agreements]
+    return Expectation(
+        "steps in another state when fitted to half of the sequences", float(np.mean(moved)), min(moved), max(moved),
+        sentence=f"{sentence}; fitted to half of the sequences the model puts {np.mean(moved):.1%} of them in another "
+        f"state ({min(moved):.1%} and {max(moved):.1%} for the two halves).",
+    )  # fmt: skip

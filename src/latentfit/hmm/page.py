@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from latentfit.core.verdict import FitReport
 from latentfit.hmm.data import Sequences
+from latentfit.hmm.diagnostics import number_is_rejected
 from latentfit.hmm.estimator import CategoricalHMM
 from latentfit.hmm.plot import LEAST, informative_symbols, state_graph
 from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
@@ -39,7 +41,7 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
     return page_about(
         report,
         context,
-        title=f"{number} hidden state{'s' if number > 1 else ''} behind sequences of {symbols:,} symbols",
+        title=title_of(report, number, f"sequences of {symbols:,} symbols"),
         family="sequences",
         figures=_figures(fitted),
         picture=_graph(fitted) if 1 < number <= MOST_DRAWN else _transitions(fitted),
@@ -64,9 +66,22 @@ def page_of(fitted: CategoricalHMM, context: Context) -> Page:
     )
 
 
+def title_of(report: FitReport, number: int, things: str) -> str:
+    """What was found: a number of states that a check rejects is no headline."""
+    if number == 1:
+        return f"{'No hidden states found in' if number_is_rejected(report) else 'One state fitted to'} {things}"
+    if number_is_rejected(report):
+        return f"{number} states fitted to {things}; the data do not show {number}"
+    return f"{number} hidden states behind {things}"
+
+
 def _figures(fitted: CategoricalHMM) -> list[Figure]:
     known = fitted.report_.quantities
-    how = "as asked for" if fitted.selection_ is None else "found on sequences left out"
+    how = "found on sequences left out"
+    if number_is_rejected(fitted.report_):
+        how = "not shown by the data" if fitted.n_states_ > 1 else "no structure found"
+    elif fitted.selection_ is None:
+        how = "as asked for"
     per = fitted.log_likelihood_ / max(fitted.n_observed_, 1)
     each = fitted.n_observed_ / max(len(fitted.symbols_), 1)
     third = Figure("Observations per symbol", f"{each:,.1f}", "below 1 nothing can be known")

@@ -4,7 +4,8 @@ Models with 1, 2, … states are fitted to most of the sequences (long ones are 
 piece by piece. The walk ends when `patience` larger numbers in a row are no better than the best, or at the largest
 number allowed. Of all numbers tried the smallest is taken whose loss to the best, by the pieces' differences, is at
 most `sure` standard errors (the one-standard-error rule of regression trees) or `worth`. Numbers whose model has a
-state that nothing is in, or the same state twice, are not taken.
+state that nothing is in, or the same state twice, are not taken. As the diagnostics do, models of either half are then
+compared on the other one, and the number falls while its last state gains nothing there (`kept`).
 
 Nothing here depends on the seed of a fit: what is left out, their content decides, every model is grown out of the one
 before (`hmm/init.py`), and other random numbers are drawn alike each time. The number is a function of the data.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from latentfit.hmm.data import Sequences
 from latentfit.hmm.em.fit import (
     FOLDS,
     NO_STATES,
+    SEARCH,
     SELECTION_TOL,
     choose_smoothing,
     cut,
@@ -55,11 +57,17 @@ class SelectionSettings:
     first_gain: float = 1e-3
     # Larger numbers tried after the best, one more where observations are few: one model may be poor, the next good.
     patience: int = 2
+    # Steps of either half of the data that the diagnostics fit models to, at most, or as many per symbol as are needed
+    # to know symbols well.
+    half_steps: int = 20_000
     random_inits: int = 2
     splits: int = 3  # splits of the model before, the most promising, that are tried
     # Observations, and proportion of all, that a state must be expected to have shown; below, nothing is in it.
     least_seen: float = 5.0
     least_proportion: float = 5e-4
+    # Standard errors that the last state must gain when either half of the data is left out. Chosen numbers that were
+    # too large gained less than 1 in simulated sequences, right ones more than 7.
+    kept: float = 1.0
     same: float = 0.05  # ℓ₁ distance of emissions and of transitions below which two states are one
     rounds: tuple[int, ...] = (8, 8, 16)
     max_iterations: int = 100
@@ -76,6 +84,22 @@ class SelectionSettings:
 SELECTION = SelectionSettings()
 
 
+class HalvesComparison(NamedTuple):
+    """What models of either half of the data say about a model of all of it.
+
+    Attributes
+    ----------
+    gain, error : float
+        What the last state gains on the other half, in nats per observation, and the standard error of that.
+    models : tuple of `Chain`
+        Models of all states, of either half.
+    """
+
+    gain: float
+    error: float
+    models: tuple[Chain, ...]
+
+
 @dataclass(frozen=True)
 class StatesPath:
     """Log-likelihood per observation of what was left out, for 1, 2, … states; none where nothing could be."""
@@ -85,6 +109,8 @@ class StatesPath:
     errors: list[float]  # standard error of the difference from the best number
     limit: int = MOST_TRIED  # the largest number allowed
     chain: Chain | None = None  # the model of the chosen number, fitted to what was not left out
+    halves: HalvesComparison | None = None  # what models of either half say about the chosen number
+    n_rejected: int = 0  # by how much either half of the data lowered the number
 
     @property
     def best(self) -> int:
@@ -105,6 +131,10 @@ class StatesPath:
         rule = ""
         if self.chosen < self.best:
             rule = f", the smallest number within a standard error of the best, {self.best}"
+        if self.n_rejected:
+            rule = (
+                f" (of {self.chosen + self.n_rejected}, the last gain nothing when either half of the data is left out)"
+            )
         return f"{states}{rule}: log-likelihoods per observation of sequences left out for 1, 2, … states are {shown}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -143,9 +173,17 @@ def choose_states(data: Sequences, *, most: int = MOST_TRIED, threads: int = 1) 
     ]
     if best > 0:  # any states at all must be worth more than how both are smoothed
         near[0] = near[0] or float(missing_symbols[0].sum()) <= SELECTION.first_gain * cells
-    chosen = next((at for at in range(best + 1) if near[at] and sound[at]), best)
+    near_best = [at for at in range(best + 1) if near[at] and sound[at]]
+    first_choice = chosen = near_best[0] if near_best else best
+    halves = None
+    while chosen > 0:
+        halves = compare_halves(data, chosen + 1, smoothing=fitted.strength, threads=threads)
+        if halves is None or halves.gain > SELECTION.kept * halves.error:
+            break
+        chosen = max(at for at in range(chosen) if sound[at])
     held_out = [float(one.sum()) / cells for one in describe]
-    return StatesPath(chosen + 1, held_out, [error / cells for error in errors], most, chains[chosen])
+    errors = [error / cells for error in errors]
+    return StatesPath(chosen + 1, held_out, errors, most, chains[chosen], halves, first_choice - chosen)
 
 
 class _Walk:
@@ -163,11 +201,16 @@ class _Walk:
         self.strengths: Sequence[float] = SELECTION.first_strengths if self.alone else SELECTION.strengths
         self.before = [unigram(steps.data, held, steps.prior)[0]] * (1 if self.alone else len(SELECTION.strengths))
 
+    @property
+    def strength(self) -> float:
+        """Pseudo-observations per state of the last model; none where several walk side by side."""
+        return self.strengths[1] if self.alone else NO_STATES
+
     def next(self, K: int) -> Chain:
         """The model of one state more."""
         if self.alone:
             chain, strength = _fit(self.steps, self.held, K, self.before[0], self.strengths)
-            self.before, self.strengths = [chain], (strength / 4, strength, strength * 4)
+            self.before, self.strengths = [chain], _around(strength)
             return chain
         pairs = zip(self.before, self.strengths, strict=True)
         chains = [_fit(self.steps, self.held, K, before, [strength])[0] for before, strength in pairs]
@@ -194,40 +237,49 @@ def superfluous(chain: Chain, shown: Floats) -> int | None:
     return (one if shown[one] < shown[other] else other) if apart[one, other] < SELECTION.same else None
 
 
-def last_state_gain(data: Sequences, n_states: int, *, threads: int = 1) -> tuple[float, float] | None:
-    """What the last state gains on sequences left out, in nats per observation, and the standard error of that.
+def compare_halves(
+    data: Sequences, n_states: int, *, smoothing: float = NO_STATES, threads: int = 1
+) -> HalvesComparison | None:
+    """Fit models with all states and with one fewer to either half of the pieces, and compare them on the other half.
 
-    Both halves of the pieces take their turn at being left out; None where there is one piece.
+    The halves are cut down to `SELECTION.half_steps`, so that the comparison costs about as much as a fit. Every model
+    chooses its own smoothing, around that of the fit (`smoothing`) where it has any: with the same for both, more
+    states would mean more pseudo-observations, and the smoother model would win. None where there is one piece.
     """
     halves = cut(data, FOLDS + 1, proportion=0.5)
     if halves.held is halves.learn:
         return None
-    prior = chain_prior(data, 1.0)
-    gains, cells = [], 0
+    prior, most = chain_prior(data, 1.0), max(SELECTION.half_steps, SEARCH.known * data.n_symbols)
+    strengths = SELECTION.first_strengths if smoothing >= NO_STATES else _around(max(smoothing, 1.0))
+    gains, models, cells = [], [], 0
     for learn, held in ((halves.learn, halves.held), (halves.held, halves.learn)):
-        steps = ChainSteps(thinned(learn, selection_steps(data), FOLDS), prior, threads)
-        held = thinned(held, selection_steps(data), FOLDS)
-        fewer, more = _rivals(steps, held, n_states)
+        learn, held = (thinned(part, most, FOLDS) for part in (learn, held))
+        fewer, more = _rivals(ChainSteps(learn, prior, threads), held, n_states, strengths)
         gains.append(_by_piece(more, held) - _by_piece(fewer, held))
+        models.append(more)
         cells += held.n_observed
     gain = np.concatenate(gains)
-    return float(gain.sum()) / max(cells, 1), float(np.sqrt(np.square(gain - gain.mean()).sum())) / max(cells, 1)
+    error = float(np.sqrt(np.square(gain - gain.mean()).sum()))
+    return HalvesComparison(float(gain.sum()) / max(cells, 1), error / max(cells, 1), tuple(models))
 
 
-def _rivals(steps: ChainSteps, held: Sequences, n_states: int) -> tuple[Chain, Chain]:
+def _rivals(steps: ChainSteps, held: Sequences, n_states: int, strengths: Sequence[float]) -> tuple[Chain, Chain]:
     """Models with one state fewer, and with all; the smaller one also gets the best of what the larger one found."""
     fewer, _ = unigram(steps.data, held, steps.prior)
-    strengths = SELECTION.first_strengths
     if n_states == 2:
         return fewer, _fit(steps, held, 2, fewer, strengths)[0]
     fewer, strength = _fit(steps, held, n_states - 1, fewer, strengths)
-    more, strength = _fit(steps, held, n_states, fewer, (strength / 4, strength, strength * 4))
+    more, strength = _fit(steps, held, n_states, fewer, _around(strength))
     alike = steps.with_strength(strength)
     candidates = [Candidate("fewer", alike, fewer)]
     candidates += [Candidate(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
     return successive_halving(
         candidates, rounds=SELECTION.rounds, max_iter=SELECTION.max_iterations, tol=SELECTION_TOL, accelerate=True
     ).refined.params, more
+
+
+def _around(strength: float) -> tuple[float, ...]:
+    return strength / 4, strength, strength * 4
 
 
 def _fit(steps: ChainSteps, held: Sequences, K: int, before: Chain, strengths: Sequence[float]) -> tuple[Chain, float]:
