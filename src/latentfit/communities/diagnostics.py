@@ -36,6 +36,7 @@ from latentfit.communities.em import SETTLED, Blocks, Propagated
 from latentfit.communities.init import Codes, branching
 from latentfit.communities.select import MOST_TRIED, SPREAD, DegreeTest, NumberOfBlocks, examine_degrees
 from latentfit.core.kernels import Floats
+from latentfit.core.sampling import scramble
 from latentfit.core.spectral import leading_singular
 from latentfit.core.verdict import Examination, Examiner, Expectation, FitReport
 
@@ -54,10 +55,12 @@ class Thresholds:
     # threshold kept .80 and more, divisions of graphs without communities (triangles, grids) .55 and less.
     agree: float = 0.65
     # Triangles over those that the blocks make, and standard errors (of a Poisson number) of the excess, above which
-    # links close triangles. Simulated blocks had .7 to 1.07 times as many (1.14 of 157, by chance), nearest neighbours in
-    # a plane 1.35 to 1.58.
+    # links close triangles. Simulated blocks had .7 to 1.07 times as many (1.14 times 157, by chance), nearest
+    # neighbours in a plane 1.35 to 1.58.
     closed: float = 1.1
     sure: float = 3.0
+    doubled: float = 0.2  # proportion of the nodes that have the very neighbours of another from which on it matters
+    told_apart: int = 3  # edges from which on the same neighbours are no coincidence
     # Proportion of links that are returned below which direction may matter, and by how much its signal must exceed
     # 1.
     mutual: float = 0.5
@@ -230,6 +233,7 @@ def examine_blocks(
     examiner.check_size(int((linked > 0).sum()), "nodes with edges")
     by_degrees = not fitted.degree_corrected and degrees is not None and shown_by_degrees(linked, degrees)
     _examine_signals(examiner, K, number, by_degrees=by_degrees)
+    _examine_duplicates(examiner, graph.matrix)
     if K > 1:
         _examine_fit(examiner, fitted, sizes)
         _examine_triangles(examiner, fitted, K)
@@ -269,13 +273,47 @@ def triangles(graph: Graph, labels: Codes, n_blocks: int, *, degree_corrected: b
     return found, float(np.trace(steps @ steps @ steps)) / 6
 
 
+def doubled_nodes(matrix: sp.csr_array) -> float:
+    """Proportion of the nodes with several edges that have the very neighbours of another one.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from latentfit.communities.diagnostics import doubled_nodes
+    >>> two_sides = np.kron(1 - np.eye(2), np.ones((3, 3)))  # everybody of one side is linked with all of the other
+    >>> doubled_nodes(sp.csr_array(two_sides))
+    1.0
+    """
+    linked = np.diff(matrix.indptr)
+    several = linked >= THRESHOLDS.told_apart
+    if not several.any():
+        return 0.0
+    marks = scramble(np.arange(matrix.shape[0], dtype=np.uint64), 1)[matrix.indices]
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(marks, dtype=np.uint64)])
+    neighbours = (sums[matrix.indptr[1:]] - sums[matrix.indptr[:-1]])[several]  # wraps around, exactly
+    _, place, number = np.unique(neighbours, return_inverse=True, return_counts=True)
+    return float((number[place.reshape(-1)] > 1).mean())
+
+
+def _examine_duplicates(examiner: Examiner, matrix: sp.csr_array) -> None:
+    doubled = doubled_nodes(matrix)
+    examiner.check(
+        "duplicates", "Proportion of the nodes that have the very neighbours of another", doubled < THRESHOLDS.doubled,
+        f"{doubled:.0%} of the nodes with {THRESHOLDS.told_apart} edges and more have exactly the neighbours of "
+        f"another node (limit {THRESHOLDS.doubled:.0%}), as duplicates of a node under another name have: duplicates "
+        "are no further evidence; merge them, unless each was truly observed.",
+        value=doubled, limit=THRESHOLDS.doubled,
+    )  # fmt: skip
+
+
 def _examine_triangles(examiner: Examiner, fitted: FittedBlocks, n_blocks: int) -> None:
     labels = fitted.sums.posterior.argmax(axis=1)
     found, expected = triangles(fitted.graph, labels, n_blocks, degree_corrected=fitted.degree_corrected)
     ratio, z = found / max(expected, 1.0), (found - expected) / max(expected, 1.0) ** 0.5
     examiner.quantities |= {"triangles": found, "expected_triangles": expected}
+    few = ratio <= THRESHOLDS.closed or z <= THRESHOLDS.sure
     examiner.check(
-        "triangles", "Triangles over the number that the blocks make", ratio <= THRESHOLDS.closed or z <= THRESHOLDS.sure,
+        "triangles", "Triangles over the number that the blocks make", few,
         f"The graph has {found:,.0f} triangles, {ratio:.2f} times the {expected:,.0f} that the blocks make (limit "
         f"{THRESHOLDS.closed:g}): nodes with a common neighbour are linked more than their blocks say, as in a "
         "geometry, among friends of friends, or in smaller groups inside the blocks; take the blocks as one coarse "
@@ -415,5 +453,5 @@ def _expected(posterior: Floats, resamples: Sequence[Resample]) -> Expectation:
     moved = [one.moved for one in resamples]
     return Expectation(
         f"nodes in another block without {DROPPED:.0%} of the edges", float(np.mean(moved)), min(moved), max(moved),
-        sentence=f"{sentence}; without {DROPPED:.0%} of the edges {np.mean(moved):.1%} of the nodes change their block.",
+        sentence=f"{sentence}; without {DROPPED:.0%} of the edges {np.mean(moved):.1%} of the nodes change block.",
     )  # fmt: skip

@@ -58,7 +58,7 @@ class Thresholds:
     sure: float = 3.0  # standard errors by which the last state must help on sequences left out
     singular: float = 0.05  # a singular value of the transitions below it: two states lead to nearly the same future
     alike: float = 0.1  # ℓ₁ distance below which two states show the same symbols
-    seldom: float = 20.0  # times a state must have been left for its transitions to be known
+    seldom: float = 20.0  # times a state must have been entered or left for its transitions to be known
     # Adjusted Rand index of the states of the fit and of models of either half of the sequences: simulated states were
     # .86 and more alike, superfluous ones mostly less than .7, those of independent symbols .5 and less.
     stable: float = 0.5
@@ -316,14 +316,16 @@ def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -
         value=seen, limit=FEWEST,
     )  # fmt: skip
     left = N * weights * (1 - np.diag(chain.transitions))
+    entered = N * (weights @ chain.transitions - weights * np.diag(chain.transitions))
     examiner.quantities["times_left"] = left.tolist()
-    seldom = int(left.argmin())
+    visits = np.maximum(left, entered)  # a last state is entered and never left, a first one left and never entered
+    seldom = int(visits.argmin())
     examiner.check(
-        "state_visits", "Times that the least visited state was left", left[seldom] >= THRESHOLDS.seldom,
-        f"State {seldom} was left about {left[seldom]:.0f} times, fewer than {THRESHOLDS.seldom:g}: how long it lasts "
-        "and where it goes is known from these alone, or sequences differ and no state comes and goes; ask for fewer "
-        "states (n_states, --states), or give more data.",
-        value=float(left[seldom]), limit=THRESHOLDS.seldom,
+        "state_visits", "Times that the least visited state was entered or left", visits[seldom] >= THRESHOLDS.seldom,
+        f"State {seldom} was left about {visits[seldom]:.0f} times, fewer than {THRESHOLDS.seldom:g}, and not entered "
+        "more often: how long it lasts and where it goes is known from these alone, or sequences differ and no state "
+        "comes and goes; ask for fewer states (n_states, --states), or give more data.",
+        value=float(visits[seldom]), limit=THRESHOLDS.seldom,
     )  # fmt: skip
     apart = np.abs(chain.emissions[:, None] - chain.emissions[None]).sum(axis=2)
     np.fill_diagonal(apart, np.inf)
