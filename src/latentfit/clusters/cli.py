@@ -65,6 +65,7 @@ def cluster(
     latentfit cluster counts.csv --binarize 0 --select statistical
     """
     from latentfit.cli.rows import RowFiles, fit_rows
+    from latentfit.clusters.diagnostics.verdict import rejects_number
     from latentfit.clusters.estimator import BernoulliMixture
     from latentfit.core.estimator import model_state
 
@@ -102,7 +103,8 @@ def cluster(
     summary = summarise(model, report, len(model.labels_), model.n_components_, seed=seed, inputs=files) | extra
     facts = (
         f"{number_of(summary['n_rows'], 'rows')}, {number_of(summary['n_columns'], 'columns')}, "
-        f"{number_of(summary['n_components'], 'clusters')} "
+        f"{number_of(summary['n_components'], 'clusters')}"
+        f"{' fitted, a number that the checks do not confirm' if rejects_number(report) else ''} "
         f"(evidence asks for {model._numbers.asked_for(model._limit)}, practical {summary['chosen']['practical']})"
     )
     page = partial(results.report, model, summary, input=None if rows is None else rows.data)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from latentfit.clusters.diagnostics.verdict import rejects_number
 from latentfit.clusters.estimator import BernoulliMixture
 from latentfit.clusters.plot import shown_columns, suspect_cells
 from latentfit.clusters.select.criteria import CRITERIA
@@ -30,12 +31,13 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
     """Verdict, frequencies, purity, their number."""
     report, summary = fitted.report_, context.summary
     size, n_rows = fitted.n_components_, summary.get("n_rows")
-    clusters = "1 cluster" if size == 1 else f"{size} clusters"
+    clusters = "No clusters found" if size == 1 else f"{size} clusters"
+    doubted = size > 1 and rejects_number(report)  # a number that the checks reject is not announced as found
     of = "of yes/no rows" if n_rows is None else f"in {n_rows:,} rows"
     return page_about(
         report,
         context,
-        title=f"{clusters} {of}",
+        title=f"{clusters} fitted {of}; the checks do not confirm this number" if doubted else f"{clusters} {of}",
         family="clusters",
         figures=_figures(fitted),
         picture=_map(fitted, PICTURE_COLUMNS),
@@ -63,11 +65,13 @@ def _figures(fitted: BernoulliMixture) -> list[Figure]:
         how = "as asked for"
     purity = rows_of(as_frame(fitted.purity_))
     flagged = sum(bool(row["flagged"]) for row in purity)
+    expected = fitted.report_.expected
     misplaced = float(np.average([row["impurity"] for row in purity], weights=fitted.weights_)) if purity else 0.0
+    misplaced = misplaced if expected is None else expected.value
     return [
         Figure("Clusters", f"{fitted.n_components_:,}", how),
         Figure("Flagged as impure", f"{flagged:,}", f"of {fitted.n_components_:,}"),
-        Figure("Rows that may be elsewhere", f"{misplaced:.0%}", "expected proportion of all rows"),
+        Figure("Rows that may be elsewhere", f"{misplaced:.1%}", "expected proportion of all rows"),
     ]
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from latentfit.core.assign import mean_distance
 from latentfit.core.kernels import Floats
-from latentfit.core.verdict import Examination, Examiner, Expectation
+from latentfit.core.verdict import Examination, Examiner, Expectation, FitReport
 from latentfit.fractions.em import FractionSteps, fit_parts, initial_profiles, residual_squares
 from latentfit.fractions.init import Constraint, UnitValues, fractions_of, random_profiles
 from latentfit.fractions.select import PartsPath, predicts_better
@@ -55,6 +55,16 @@ class CheckSettings:
 
 
 SETTINGS = CheckSettings()
+
+ABOUT_THE_NUMBER = ("structure", "fewer_parts_than_samples", "evidence_for_number", "stability")
+"""Checks that reject the number of blind parts when they fail: headlines do not announce it as found then."""
+
+
+def rejects_number(report: FitReport) -> bool:
+    """Whether a failed check rejects the number of parts."""
+    blind = not report.quantities.get("known_profiles", False)
+    named = {*ABOUT_THE_NUMBER, *(["residual_direction"] if blind else [])}
+    return any(check.name in named and not check.passed for check in report.checks)
 
 
 def examine_fractions(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from latentfit.fractions.diagnostics import rejects_number
 from latentfit.fractions.estimator import MixtureFractions
 from latentfit.fractions.plot import differing_features, sample_fractions
 from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
@@ -33,7 +34,7 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
     return page_about(
         report,
         context,
-        title=f"{mixed} mixed of {number} part{'s' if number > 1 else ''}",
+        title=_title(mixed, number, doubted=rejects_number(report)),
         family="fractions",
         figures=_figures(fitted),
         picture=_mean_bars(fitted) if fractions is None else _bars(fitted, fractions, names),
@@ -51,6 +52,17 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
         ],
         papers=PAPERS,
         lead=f"{len(fitted.features_):,} features; profiles {source}.",
+    )
+
+
+def _title(mixed: str, number: int, *, doubted: bool) -> str:
+    """A number of parts that the checks reject is not announced as found."""
+    if number == 1:
+        return f"{mixed}, no parts found in them"
+    return (
+        f"{mixed} fitted by {number} parts; the checks do not confirm this number"
+        if doubted
+        else (f"{mixed} mixed of {number} parts")
     )
 
 

@@ -33,6 +33,7 @@ class AlternativeSettings:
 
     trait_work: int = 20_000_000  # rows × columns × nodes of one pass: wider tables are not compared with traits
     min_missing: float = 20.0  # rows in which a column must be missing, and must be there
+    min_expected: float = 5.0  # missing cells expected in a direction of the posteriors: with fewer χ² does not hold
     missing_columns: int = 40  # columns whose missing values are looked at, those with the most
     missing_rows: int = 20_000
     explaining: int = 3  # observed columns that may explain where another one is missing
@@ -159,13 +160,14 @@ def _posterior_p_value(
         left = missing - design @ np.linalg.lstsq(design, missing, rcond=None)[0]
     design = np.column_stack(base)
     rest = posterior - design @ np.linalg.lstsq(design, posterior, rcond=None)[0]
-    score, spread = rest.T @ left, (rest * np.square(left)[:, None]).T @ rest  # robust to unequal variances
-    values, vectors = np.linalg.eigh(spread)
-    live = values > 1e-6 * max(float(values.max()), 1e-6)
+    values, vectors = np.linalg.eigh(rest.T @ rest)
+    # χ² needs a few missing cells expected in each direction, as in every table of counts
+    live = values * min(missing.mean(), 1 - missing.mean()) >= SETTINGS.min_expected
     if not live.any():
         return 1.0
-    statistic = float((np.square(vectors.T[live] @ score) / values[live]).sum())
-    return float(chi2.sf(statistic, int(live.sum())))
+    score = vectors.T[live] @ (rest.T @ left)
+    variance = float(left @ left) / max(n - design.shape[1] - int(live.sum()), 1)
+    return float(chi2.sf(float((np.square(score) / values[live]).sum()) / variance, int(live.sum())))
 
 
 def _between(left: Floats, ones: NDArray[np.bool_], observed: NDArray[np.bool_]) -> Floats:
