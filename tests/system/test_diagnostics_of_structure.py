@@ -410,7 +410,7 @@ def examined_clusters(K=2, n_varying=8, rows=None, flagged=(), impurity=None, ch
     empty = np.zeros((K, 2))
     purity = PurityTable(
         empty, empty, empty, np.where(is_flagged, 1e-4, 1.0), is_flagged,
-        np.full(K, 0.05) if impurity is None else np.array(impurity), np.full(K, 0.1),
+        np.full(K, 0.05) if impurity is None else np.array(impurity), np.full(K, np.nan),
         tuple(("a", "b") if on else () for on in is_flagged), ((),) * K,
     )  # fmt: skip
     chosen = (K, K) if chosen is None else chosen
