@@ -147,8 +147,8 @@ def test_rows_tell_of_classes_with_three_cells():
     assert examiner.quantities["share_missing"] == pytest.approx(70 / 800)
     two, _ = sizes_examined(200, [0.5, 0.5], columns=2)
     assert two.quantities["rows_with_three_cells"] == 200
-    assert reported(sizes_examined(200, [0.5, 0.5], [(0, 200), (1, 200)])[0], "No row shows three columns")
-    assert not reported(sizes_examined(200, [0.5, 0.5], [(0, 200)], columns=2)[0], "No row shows three columns")
+    assert reported(sizes_examined(200, [0.5, 0.5], [(0, 200), (1, 200)])[0], "rows show three columns")
+    assert not reported(sizes_examined(200, [0.5, 0.5], [(0, 200)], columns=2)[0], "rows show three columns")
 
 
 def test_a_quarter_of_the_columns_may_be_thin():
@@ -292,7 +292,7 @@ def test_too_wide_columns_are_left_out_in_the_order_of_their_names(monkeypatch):
 
 
 @pytest.mark.parametrize(("gap", "nats", "words"), [
-    (0.05, 10.0, None), (0.049, 10.0, "Two classes have the same profile"), (0.3, 9.9, "Two classes can be merged"),
+    (0.05, 10.0, None), (0.049, 10.0, "Two classes have the same profile"), (0.3, 9.9, "Merging the two closest classes costs"),
 ])  # fmt: skip
 def test_classes_differ_in_a_column_and_gain_more_than_chance(gap, nats, words, monkeypatch):
     monkeypatch.setattr(tables, "class_distances", lambda mixture: np.array([0.5, gap]))
@@ -407,7 +407,7 @@ def test_rows_crossed_by_two_models():
 
 def test_halves_that_disagree_are_fitted_twice(monkeypatch):
     crossed = iter([np.array([[3.0, 2.0], [1.0, 4.0]])] * 2 + [np.array([[1.0, 4.0], [5.0, 0.0]])] * 2)
-    monkeypatch.setattr(table_classes, "_fit_half", lambda table, F, seed: seed)
+    monkeypatch.setattr(table_classes, "refit", lambda table, F, seed: SimpleNamespace(params=seed))
     monkeypatch.setattr(table_classes, "crossed_classes", lambda table, left, right: next(crossed))
     table = drawn(60)
     found = table_classes.compare_halves(table, 2, 0.8)

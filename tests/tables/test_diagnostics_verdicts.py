@@ -58,9 +58,9 @@ def test_sound_tables_are_trusted():
         ("few_rows", None, "rows, fewer than the"),
         ("too_few_categories", None, "too few categories"),
         ("copied_columns", "caution", "beyond what the classes explain"),
-        ("duplicates", None, "are gained by chance alone"),
-        ("never_together", "not identifiable", "parts that fewer than"),
-        ("lonely_cells", "not identifiable", "No row shows three columns"),
+        ("duplicates", None, "a spurious class gains"),
+        ("never_together", "not identifiable", "that fewer than 50 rows show"),
+        ("lonely_cells", "not identifiable", "rows show three columns"),
         ("cut_short", None, "EM stopped before it converged"),
     ],
 )

@@ -8,20 +8,20 @@ own, so that agreement is evidence and not an echo of the fitted classes. Long t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentfit.core.assign import match_classes
-from latentfit.core.em import em
+from latentfit.core.em import EMResult, em
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.em import SMOOTHING, gain_by_chance, table_steps
 from latentfit.core.mixture.init import draw_sample
 from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Table
-from latentfit.engine.memory import MemoryEngine, posterior_of
+from latentfit.engine.memory import MemoryEngine, Sums, posterior_of
 from latentfit.tables.diagnostics.pairs import some_rows, two_halves
 from latentfit.tables.init import select_by_halving, table_inits
 from latentfit.tables.theory import divergences
@@ -108,17 +108,22 @@ def least_gain(table: Table, mixture: Mixture) -> Gain:
 def _gain(table: Table, mixture: Mixture, passes: int) -> Gain:
     """Nats lost when the two classes nearest each other become one and EM settles."""
     F = mixture.n_classes
+    full = MemoryEngine(table, 1).sums(mixture).log_likelihood
+    settled = merge_nearest(table, mixture, passes)
+    by_chance = gain_by_chance(table.singles(), table.column_offsets, F)
+    return Gain(full - settled.log_likelihood, by_chance, table.total_weight)
+
+
+def merge_nearest(table: Table, mixture: Mixture, max_iter: int) -> EMResult[Mixture, Sums]:
+    """One class less: EM from the likeliest merger of two neighbouring classes."""
+    F = mixture.n_classes
     engine = MemoryEngine(table, 1)
-    full = engine.sums(mixture).log_likelihood
     apart = divergences(mixture) * mixture.weights[:, None]
     cost = apart + apart.T + np.where(np.eye(F, dtype=bool), np.inf, 0.0)
     pairs = {tuple(sorted((f, int(np.argmin(cost[f]))))) for f in range(F)}
     merged = [_merge(mixture, f, g) for f, g in sorted(pairs)]
     best = max(merged, key=lambda m: engine.sums(m).log_likelihood)
-    steps = table_steps(table, F - 1, SMOOTHING, 1)
-    settled = em(steps, best, max_iter=passes, tol=1e-7, accelerate=True)
-    by_chance = gain_by_chance(table.singles(), table.column_offsets, F)
-    return Gain(full - settled.log_likelihood, by_chance, table.total_weight)
+    return em(table_steps(table, F - 1, SMOOTHING, 1), best, max_iter=max_iter, tol=1e-7, accelerate=True)
 
 
 def _merge(mixture: Mixture, f: int, g: int) -> Mixture:
@@ -143,19 +148,29 @@ class Halves:
 
 def compare_halves(table: Table, n_classes: int, enough: float) -> Halves:
     """Fit two halves of the rows, chosen by hash, each from its own initialisations; once more when they disagree."""
-    most = min(LIMITS.half_rows, max(LIMITS.half_work // max(table.n_columns * n_classes, 1), 500))
+    most = _most_rows(table, n_classes)
     left, right = (some_rows(half, most) for half in two_halves(table))
     n_rows = left.total_weight + right.total_weight
     if not left.n_rows or not right.n_rows:
         return Halves(0.0, n_rows)
     agreement = 0.0
     for seed in range(LIMITS.tries):
-        models = _fit_half(left, n_classes, seed), _fit_half(right, n_classes, seed)
+        models = refit(left, n_classes, seed).params, refit(right, n_classes, seed).params
         crossed = crossed_classes(left, *models) + crossed_classes(right, *models)
-        agreement = float(crossed[np.arange(n_classes), match_classes(crossed)].sum() / crossed.sum())
+        agreement = agreement_of(crossed)
         if agreement >= enough:
             break
     return Halves(agreement, n_rows)
+
+
+def _most_rows(table: Table, n_classes: int) -> int:
+    """Rows that a refit looks at."""
+    return min(LIMITS.half_rows, max(LIMITS.half_work // max(table.n_columns * n_classes, 1), 500))
+
+
+def agreement_of(crossed: Floats) -> float:
+    """Proportion of the rows that two models put in the same class, classes matched."""
+    return float(crossed[np.arange(len(crossed)), match_classes(crossed)].sum() / max(crossed.sum(), 1e-300))
 
 
 def crossed_classes(table: Table, left: Mixture, right: Mixture) -> Floats:
@@ -167,12 +182,54 @@ def crossed_classes(table: Table, left: Mixture, right: Mixture) -> Floats:
     return crossed
 
 
-def _fit_half(table: Table, n_classes: int, seed: int) -> Mixture:
-    """The best of the default initialisations."""
+def refit(table: Table, n_classes: int, seed: int) -> EMResult[Mixture, Sums]:
+    """EM from the best of the default initialisations, of another seed than the fit's."""
     sample = draw_sample(table, table.n_rows, 0)
-    inits = table_inits(sample, n_classes, np.random.default_rng(seed), 1)
+    inits = table_inits(sample, n_classes, np.random.default_rng([seed, 26]), 1)
     fit = select_by_halving(sample, inits, SMOOTHING, 1, max_iter=300, tol=1e-6).refined
-    return sample.mixture_as_given(fit.params, table.column_offsets)
+    return replace(fit, params=sample.mixture_as_given(fit.params, table.column_offsets))
+
+
+# ---------------------------------------------------------------------- refits of all rows
+
+
+@dataclass(frozen=True)
+class Refits:
+    """What fits of (a sample of) the rows from other initialisations find.
+
+    Attributes
+    ----------
+    agreement : float
+        Proportion of the rows put in the same class by a fit from another seed.
+    shortfall : float
+        Nats by which that fit lies below the model examined, settled on the same rows; negative when it is better.
+    gain, by_chance : float
+        Nats that one class more gains, and what it would gain by chance.
+    n_rows : float
+        Rows that were looked at.
+    """
+
+    agreement: float
+    shortfall: float
+    gain: float
+    by_chance: float
+    n_rows: float
+
+
+def compare_refits(table: Table, mixture: Mixture) -> Refits:
+    """Fit the rows once more from another seed, and with one class more."""
+    F = mixture.n_classes
+    rows = some_rows(table, 2 * _most_rows(table, F))
+    steps = table_steps(rows, F, SMOOTHING, 1)
+    own = em(steps, mixture, max_iter=LIMITS.merge_max_iter, tol=1e-7, accelerate=True)
+    agreement, shortfall = 1.0, 0.0
+    if F > 1:
+        other = refit(rows, F, 0)
+        agreement = agreement_of(crossed_classes(rows, own.params, other.params))
+        shortfall = own.objective - other.objective
+    more = refit(rows, F + 1, 0)
+    by_chance = gain_by_chance(rows.singles(), rows.column_offsets, F + 1)
+    return Refits(agreement, shortfall, more.log_likelihood - own.log_likelihood, by_chance, rows.total_weight)
 
 
 # -----------------------------------------------------------------------------

@@ -299,6 +299,33 @@ def one_to_one(counts: Floats, offsets: Blocks, least: float, least_other: float
     return np.asarray(alike & ~np.eye(len(offsets) - 1, dtype=bool))
 
 
+@dataclass(frozen=True)
+class Determined:
+    """A category that occurs just where another column has some of its categories."""
+
+    cell: int
+    column: int  # the other one
+    n_rows: float
+
+
+def determined_categories(counts: Floats, offsets: Blocks, least: float, exceptions: float) -> list[Determined]:
+    """Categories, of columns with three or more, that another column alone decides: a code for "not asked" does that.
+
+    At least `least` rows have the category and as many have not; up to a proportion `exceptions` of either are allowed.
+    """
+    sizes = np.diff(offsets)
+    column_of = np.repeat(np.arange(len(sizes)), sizes)
+    shown = np.add.reduceat(counts, offsets[:-1], axis=0)[column_of]  # (C, C): rows of cell k that show cell c's column
+    inside = counts > shown / 2
+    wrong = np.add.reduceat(np.minimum(counts, shown - counts), offsets[:-1], axis=1)
+    yes = np.add.reduceat(np.where(inside, shown, 0.0), offsets[:-1], axis=1)
+    no = np.add.reduceat(np.where(inside, 0.0, shown), offsets[:-1], axis=1)
+    fewer = np.minimum(yes, no)
+    found = (fewer >= least) & (wrong <= exceptions * fewer) & (sizes[column_of] >= 3)[:, None]
+    found[np.arange(len(column_of)), column_of] = False
+    return [Determined(int(c), int(n), float(yes[c, n])) for c, n in np.argwhere(found)]
+
+
 def connected_parts(co_observed: Floats, least: float) -> Ints:
     """Which part each column belongs to (N,): columns meet when at least so many rows show both."""
     return np.asarray(connected_components((co_observed >= least).astype(np.int8), directed=False)[1], np.intp)

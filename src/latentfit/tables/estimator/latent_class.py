@@ -484,7 +484,9 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableModel)
             notes.append(f"the verdict looked at {SEARCH.examined_rows:,} of {rows.n_rows:,} rows")
         if isinstance(rows, StoredTable) or rows.n_rows > SEARCH.examined_rows:
             rows = sample_rows(rows, SEARCH.examined_rows, self._seed())
-        return examine_table(rows, self._mixture, converged=self.converged_, replication=self._replication)
+        return examine_table(
+            rows, self._mixture, converged=self.converged_, replication=self._replication, selection=self.selection_
+        )
 
     def fit_indices(self, X: Any = None, sample_weight: Any = None) -> dict[str, float]:
         """Log-likelihood, parameters, AIC, AIC3, BIC, SABIC, CAIC (smaller is better) and entropy R².
