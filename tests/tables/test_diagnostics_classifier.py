@@ -57,7 +57,9 @@ def test_few_rows_and_one_label_are_reported():
     assert "1 of 3 labels have fewer than 10 rows" in report.reasons[0]
     assert "'rare' (3)" in report.reasons[0]
     report = LatentClassClassifier(1).fit(X, np.repeat("x", 200)).report_
-    assert report.reasons == ["Every label is 'x', so there is nothing to tell apart."]
+    assert report.reasons == [
+        "Every label is 'x', so there is nothing to tell apart; bring rows with other labels (2 are needed)."
+    ]
     report = LatentClassClassifier().fit(X[:2], np.array(["x", "y"])).report_
     assert any("too few rows to leave some out" in reason for reason in report.reasons)
 
@@ -206,7 +208,32 @@ def test_a_row_has_the_same_bits_alone_and_in_company(number):
 def test_calls_may_be_better_than_probabilities():
     """Labels in groups that no column tells apart: the group is found, within it confidence is misplaced."""
     figures = {"gain": -0.2, "gain_error": 0.1, "accuracy": 0.12, "frequent_accuracy": 0.02, "accuracy_error": 0.01}
-    figures |= {"claimed_accuracy": 0.12, "claim_error": 0.01}
+    figures |= {"claimed_accuracy": 0.12, "claim_error": 0.01, "n_rows": 100.0}
     found = examine_classifier(figures, ["a", "b"], np.array([50.0, 50.0]), converged=True)
     assert found.verdict == "caution"
     assert "use the labels, not the probabilities" in found.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "failed"),
+    [
+        ({}, []),
+        ({"gain": 0.02}, ["labels_follow"]),  # two standard errors
+        ({"claimed_accuracy": 0.85}, []),  # .03, and two standard errors
+        ({"claimed_accuracy": 0.851}, ["calibrated_probabilities"]),
+    ],
+)
+def test_checks_of_figures_on_both_sides_of_their_limits(changed, failed):
+    figures = {"gain": 0.021, "gain_error": 0.01, "accuracy": 0.8, "frequent_accuracy": 0.5, "accuracy_error": 0.01}
+    figures |= {"claimed_accuracy": 0.8, "claim_error": 0.01, "n_rows": 400.0} | changed
+    found = examine_classifier(figures, ["a", "b"], np.array([10.0, 390.0]), converged=True)
+    assert [check.name for check in found.checks if not check.passed] == failed
+    assert found.expected.value == pytest.approx(0.2)
+    assert found.expected.low < 0.2 < found.expected.high
+
+
+def test_a_label_needs_ten_rows():
+    for n, verdict in ((10.0, "ok"), (9.0, "caution")):
+        figures = {"gain": 0.5, "gain_error": 0.01, "accuracy": 0.8, "frequent_accuracy": 0.5, "accuracy_error": 0.01}
+        figures |= {"claimed_accuracy": 0.8, "claim_error": 0.01, "n_rows": 400.0}
+        assert examine_classifier(figures, ["a", "b"], np.array([n, 390.0]), converged=True).verdict == verdict

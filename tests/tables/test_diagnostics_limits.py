@@ -156,13 +156,13 @@ def test_a_quarter_of_the_columns_may_be_thin():
     for thin, doubted in ((1, False), (2, True)):
         examiner, _ = sizes_examined(400, [0.5, 0.5], [(n, 301) for n in range(thin)])
         assert examiner.quantities["thin_columns"] == [f"c{n}" for n in range(thin)]
-        assert reported(examiner, f"{thin} of 4 columns have so many missing values") == (
+        assert reported(examiner, f"{thin} of 4 columns (at most 25%) have so many missing values") == (
             doubted and not reported(examiner, "rests on")
         )
         examiner, _ = sizes_examined(400, [0.5, 0.5], [(n, 300) for n in range(thin)])
         assert examiner.quantities["thin_columns"] == []
     examiner, _ = sizes_examined(400, [0.5, 0.5], [(0, 301), (1, 301)], columns=5)
-    assert reported(examiner, "2 of 5 columns have so many missing values")
+    assert reported(examiner, "2 of 5 columns (at most 25%) have so many missing values")
     examiner, _ = sizes_examined(400, [0.5, 0.5], [(0, 301), (1, 301)], columns=8)
     assert not reported(examiner, "so many missing values")
 
@@ -292,7 +292,8 @@ def test_too_wide_columns_are_left_out_in_the_order_of_their_names(monkeypatch):
 
 
 @pytest.mark.parametrize(("gap", "nats", "words"), [
-    (0.05, 10.0, None), (0.049, 10.0, "Two classes have the same profile"), (0.3, 9.9, "Merging the two closest classes costs"),
+    (0.05, 10.0, None), (0.049, 10.0, "Two classes have the same profile"),
+    (0.3, 9.9, "Merging the two closest classes costs"),
 ])  # fmt: skip
 def test_classes_differ_in_a_column_and_gain_more_than_chance(gap, nats, words, monkeypatch):
     monkeypatch.setattr(tables, "class_distances", lambda mixture: np.array([0.5, gap]))

@@ -70,6 +70,7 @@ def table(
     """
     from latentfit.cli.rows import RowFiles, fit_rows
     from latentfit.core.estimator import model_state
+    from latentfit.tables.diagnostics.verdict import number_is_shown
     from latentfit.tables.estimator.latent_class import LatentClass, rows_needed
 
     console, checkpoint_options = Terminal(quiet), checkpoint_settings(checkpoint, resume)
@@ -114,8 +115,10 @@ def table(
     summary = summarise(model, report, n_rows, model.n_components_, seed=seed, inputs=files) | more
     facts = (
         f"{number_of(n_rows, 'rows')}, {number_of(summary['n_columns'], 'columns')}, "
-        f"{number_of(model.n_components_, 'classes')}"
+        f"{number_of(model.n_components_, 'classes')} fitted"
     )
+    if not number_is_shown(report):
+        facts += " (the data do not show this number)"
     data = None if rows is None else rows.data
     page = partial(results.report, model, summary, input=data, comparison=comparison)
     seen = partial(show, model, console)

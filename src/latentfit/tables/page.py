@@ -9,9 +9,11 @@ import numpy as np
 
 from latentfit.core.kernels import Floats
 from latentfit.core.mixture.joint import JointPMF
+from latentfit.core.verdict import FitReport
 from latentfit.report.assemble import fit_section, next_section, numbers_section, page_about
 from latentfit.report.charts import bars, distinct, heat_map, lines
 from latentfit.report.page import MOST_ROWS, Ask, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
+from latentfit.tables.diagnostics.verdict import number_is_shown
 from latentfit.tables.estimator.latent_class import LatentClass
 from latentfit.tables.plot import informative_categories
 
@@ -40,7 +42,7 @@ def page_of(fitted: LatentClass, context: Context) -> Page:
     order = np.argsort(-information, kind="stable")
     n_rows, size = summary.get("n_rows"), fitted.n_components_
     rows = f"in {n_rows:,} rows" if n_rows is not None else "of rows"
-    classes = "1 hidden class" if size == 1 else f"{size} hidden classes"
+    classes = number_of_classes(report, size)
     sections = [
         Section("Ask the model", [_ask(joint, order)]),
         _classes(joint, order),
@@ -60,9 +62,22 @@ def page_of(fitted: LatentClass, context: Context) -> Page:
         picture=_informative_chart(joint),
         sections=sections,
         papers=PAPERS,
-        lead=f"The joint distribution of {len(joint.columns):,} columns as {classes}: inside a class, columns say "
-        "nothing about one another.",
+        lead=f"The joint distribution of {len(joint.columns):,} columns as a mixture of {number_text(size)}: inside a "
+        "class, columns say nothing about one another.",
     )
+
+
+def number_text(size: int) -> str:
+    """The number of classes in words."""
+    return "1 class" if size == 1 else f"{size} classes"
+
+
+def number_of_classes(report: FitReport, size: int) -> str:
+    """How a title names the number of classes: never as found where a check rejects it."""
+    shown = number_is_shown(report)
+    if size == 1:
+        return "1 class" if shown else "No classes found"
+    return f"{size} hidden classes" if shown else f"{size} classes fitted, which the data do not show,"
 
 
 # ------------------------------------------------------------ first screen
@@ -71,6 +86,8 @@ def page_of(fitted: LatentClass, context: Context) -> Page:
 def _figures(fitted: LatentClass, joint: JointPMF, context: Context, order: Any) -> list[Figure]:
     chosen = fitted.selection_
     how = f"chosen by the {chosen['criterion']}" if chosen else "as asked for"
+    if not number_is_shown(fitted.report_):
+        how += "; see the verdict: the data do not show this number"
     weights = joint.mixture.weights
     figures = [Figure("Classes", f"{len(weights):,}", how)]
     figures.append(Figure("Largest class", f"{weights.max():.0%}", f"smallest {weights.min():.1%} of the rows"))
@@ -220,7 +237,9 @@ def _numbers(fitted: LatentClass, context: Context) -> list[Section]:
     if curve:
         rows = [{"x": x, "y": y} for x, y in zip(curve["n_components"], curve["value"], strict=True)]
         spec = lines(rows, x="classes", y=str(curve["criterion"]), whole_x=True, marked=fitted.n_components_)
-        blocks.append(Chart(spec, f"The {curve['criterion']} by number of classes; the largest was chosen."))
+        blocks.append(
+            Chart(spec, f"The {curve['criterion']} by number of classes; the mark is the number that was fitted.")
+        )
     comparison = context.data.get("comparison")
     if comparison is not None:
         names = comparison.column_names

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from latentfit.core.kernels import Floats
@@ -137,14 +138,14 @@ def initial_slopes(mixture: Mixture, n_dimensions: int) -> Floats:
     return np.column_stack([mean, slopes * min(1.0, 2 * SETTINGS.start_sd / max(largest, 1e-12))])
 
 
-def centred(values: Floats, offsets: Floats) -> Floats:
+def centred(values: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Values (C, …) less the mean of their column."""
     sizes = np.diff(offsets)
     mean = np.add.reduceat(values, offsets[:-1], axis=0) / sizes[:, None]
     return np.asarray(values - np.repeat(mean, sizes, axis=0))
 
 
-def probabilities(logits: Floats, offsets: Floats) -> Floats:
+def probabilities(logits: Floats, offsets: NDArray[np.int32]) -> Floats:
     """Softmax within every column of (C, Q)."""
     sizes = np.diff(offsets)
     raised = np.exp(logits - np.repeat(np.maximum.reduceat(logits, offsets[:-1], axis=0), sizes, axis=0))

@@ -564,9 +564,9 @@ def _examine_refits(examiner: Examiner, table: Table, mixture: Mixture) -> float
     examiner.check(
         "more_classes", "Log-likelihood gained by one class more", found.gain <= found.by_chance,
         f"One class more gains {found.gain:.1f} log-likelihood units on {found.n_rows:.0f} rows, and a spurious class "
-        f"gains about {found.by_chance:.1f} by chance: {mixture.n_classes} "
-        f"{'class leaves' if mixture.n_classes == 1 else 'classes leave'} structure unexplained; ask for more "
-        f"(--components {mixture.n_classes + 1}), or read the classes as a summary.",
+        f"gains about {found.by_chance:.1f} by chance: there are more classes than {mixture.n_classes}, or columns "
+        "depend on each other inside the classes, so that structure is left unexplained; ask for more (--components "
+        f"{mixture.n_classes + 1}), or read the classes as a summary.",
         value=found.gain, limit=found.by_chance,
     )  # fmt: skip
     d = count_parameters(mixture.column_offsets, mixture.n_classes + 1) - count_parameters(
