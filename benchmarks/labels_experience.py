@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from harness import data_folder
 from scipy.optimize import minimize
 from scipy.special import logit
 
@@ -194,7 +195,7 @@ def conclude(rows: pd.DataFrame, weights: np.ndarray, title: str) -> None:
 
 def read(folder: Path) -> list[Measured]:
     crowds = []
-    for place in sorted(folder.iterdir()):
+    for place in sorted(path.parent for path in folder.glob("*/truth.csv")):
         labels = read_labels(pd.read_csv(place / "labels.csv", dtype=str))
         answers = pd.read_csv(place / "truth.csv", dtype=str)
         classes = {str(name): code for code, name in enumerate(labels.class_names)}
@@ -225,11 +226,11 @@ def simulated(number: int) -> list[Measured]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", nargs="?", type=Path, help="by default the real crowds of the tests")
     parser.add_argument("--shown", nargs="*", default=["bluebird", "dog", "dog52", "labelme", "rte", "trec"])
     parser.add_argument("--simulated", type=int, default=150)
     asked = parser.parse_args()
-    crowds = read(asked.folder)
+    crowds = read(data_folder("crowd") if asked.folder is None else asked.folder)
     print(f"learned from {len(crowds)} crowds: {learn(crowds)}\nin use: {EXPERIENCE}\n")
     rows = pd.DataFrame([row_of(one, learn([other for other in crowds if other.group != one.group])) for one in crowds])
     shown = rows.drop(columns=["covered_n", "covered_by_model"])

@@ -36,7 +36,7 @@ DELTA = 0.05
 """δ of Theorem 1: the bound may fail once in twenty times."""
 SUPPORT = 0.01
 """A confusion rarer than one in a hundred counts as zero (Δ of Assumption 1)."""
-SPECTRUM_WORK = 20_000_000
+SPECTRUM_WORK = 2_000_000
 """Pairs · K³ of the decomposed co-occurrence matrices; with more, ϱ is that of every so many-th pair."""
 
 NOTHING = 1e-60

@@ -29,7 +29,7 @@ class Tuning:
     # Labels that may lie outside the largest component before it is reported.
     component_fraction: float = 0.02
     # Workers for whom reachable co-occurrences are counted: the cost is cubic.
-    most_workers: int = 2_000
+    most_workers: int = 1_000
     # Known answers per class from which the workers of a component are estimated independently.
     known_tasks: int = 10
     # Cells of two-way tables tested for any relation at all.
