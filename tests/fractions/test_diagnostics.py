@@ -74,6 +74,18 @@ def test_blind_fractions_come_back_from_halves_of_the_features(apart, passes, mo
     assert found.expected.value >= apart / 2
 
 
+@pytest.mark.parametrize(("times", "passes"), [(1, True), (2, False)])
+def test_copies_of_samples_are_told_from_measurements_of_the_same_mixture(times, passes):
+    values = np.repeat(noisy(0.03), times, axis=0)
+    twice = np.random.default_rng(4).normal(size=values.shape) * 0.03 + np.repeat(WEIGHTS, times, axis=0) @ PROFILES
+    weights = np.repeat(WEIGHTS, times, axis=0)
+    one = check(examined(values, weights, PROFILES, known=False), "copied_samples")
+    assert one.passed == passes
+    assert one.value == pytest.approx(times - 1)
+    again = examined(np.vstack([values[::times], twice[::times]]), np.tile(WEIGHTS, (2, 1)), PROFILES, known=False)
+    assert check(again, "copied_samples").passed
+
+
 def test_one_blind_part_is_no_structure():
     one = check(examined(np.full((12, 5), 0.3), np.ones((12, 1)), np.full((1, 5), 0.3), known=False), "structure")
     assert not one.passed

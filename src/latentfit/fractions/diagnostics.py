@@ -51,6 +51,10 @@ class CheckSettings:
     sure: float = 3.0  # standard errors that make such a difference more than noise
     # times the median sample's residual: noise makes 1.2 of it from 100 features on, another tissue 5 and more
     outlying: float = 3.0
+    # proportion of the samples that may be copies, which differ by less than half of what two measurements do
+    copied: float = 0.05
+    same_measurement: float = 0.5
+    compared: int = 4_000  # samples that are compared with one another
     min_features: int = 20  # with fewer the residual of a sample is itself too uncertain
 
 
@@ -115,6 +119,8 @@ def examine_fractions(
     if known and fixed_sum and np.linalg.matrix_rank(profiles) == len(profiles):
         _examine_sum(examiner, data, profiles, noise)
     off = float(errors.mean())
+    if not known and noise > SETTINGS.min_noise:
+        _examine_copies(examiner, data, noise, rng)
     if not known and len(parts) > 1:
         off = max(off, _examine_blind(examiner, data, fractions, residual, rng))
     examiner.check(
@@ -192,6 +198,28 @@ def _examine_samples(examiner: Examiner, data: UnitValues, fractions: Floats, pr
         value=times[worst], limit=SETTINGS.outlying,
     )  # fmt: skip
     return np.asarray(~outlying | (not few))
+
+
+def _examine_copies(examiner: Examiner, data: UnitValues, noise: float, rng: np.random.Generator) -> None:
+    """Samples that share their noise with another one: they are copies of it, and no further evidence."""
+    n, m = data.values.shape
+    if n < 2 or m < SETTINGS.min_features:
+        return
+    filled = data.filled()
+    if n > SETTINGS.compared:
+        filled = filled[np.sort(rng.permutation(n)[: SETTINGS.compared])]
+    square = np.square(filled).sum(axis=1)
+    apart = square[:, None] + square[None] - 2 * filled @ filled.T
+    np.fill_diagonal(apart, np.inf)
+    usual = SETTINGS.same_measurement * np.sqrt(2) * noise  # two measurements of one mixture differ by √2 noises
+    copies = np.sqrt(np.maximum(apart.min(axis=1), 0.0) / m) < usual
+    examiner.check(
+        "copied_samples", "Samples that are no copies of others", copies.mean() <= SETTINGS.copied,
+        f"{int(copies.sum())} of {len(copies)} samples are copies of others: they differ by less than {usual:.3f} per "
+        f"value, half of what two measurements do (limit {SETTINGS.copied:.0%} of the samples), so they count as "
+        "evidence that does not exist; leave each in the file once.",
+        value=float(copies.mean()), limit=SETTINGS.copied,
+    )  # fmt: skip
 
 
 def _examine_sum(examiner: Examiner, data: UnitValues, profiles: Floats, noise: float) -> None:
