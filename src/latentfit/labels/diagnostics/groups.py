@@ -16,6 +16,11 @@ Paper     nothing published; the leading eigenvector of residual agreement, cros
 Needs     workers with ten labels or more
 Promises  mean zero on independent crowds; camps are seen when their tasks are many enough to show on both halves
 Differs   at most 200 workers, those with most labels
+
+Symbols   here       shape             meaning
+          residual   (labels,)         r of every label
+          v          (workers,)        direction of the groups
+          products   (tasks,)          x of every task: Σ_{m<j} v_m v_j r_m r_j
 """
 
 from __future__ import annotations
