@@ -92,7 +92,7 @@ def too_many(rng):
     return h, draw_weights(3, 20, rng), float(rng.uniform(0.2, 0.5))
 
 
-HOPELESS = [always_on, exclusive, pair_excludes, implied, halves, few_rows, drowned, too_many]
+HOPELESS = [always_on, exclusive, pair_excludes, implied, few_rows, drowned, too_many]
 
 
 def hopeless(seed):

@@ -38,8 +38,7 @@ def test_sound_inputs_are_trusted():
         (1, "exclude one another"),
         (2, "is a switch too"),
         (3, "is a switch too"),
-        (4, "half of the rows"),
-        (7, "does not rise above"),
+        (6, "does not rise above"),
     ],
 )
 def test_the_reason_names_the_case(kind, words):

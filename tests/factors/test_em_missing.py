@@ -12,7 +12,7 @@ import pytest
 import latentfit
 from latentfit import BinaryFactors
 from latentfit.core.errors import DataError, DataWarning
-from latentfit.factors.diagnostics import _fit_half
+from latentfit.factors.diagnostics.verdict import _fit_half
 from latentfit.factors.em.missing import (
     ObservedSteps,
     draw_missing,
@@ -406,7 +406,7 @@ def test_missing_values_hide_few_of_the_weak_switches():
 def test_a_half_of_the_rows_is_fitted_to_its_observed_cells():
     X = weak_switches(0)
     params = BinaryFactors(3).fit(X)._params
-    W = _fit_half(X[:100], params, 0)
+    W = _fit_half(X[:100], params, 0).W
     fitted = refine_observed(X[:100], SwitchParams(W, params.log_prior, params.sigma2), max_iter=0)
     resume_from = refine_observed(X[:100], params, max_iter=0)
     assert fitted.log_likelihood > resume_from.log_likelihood

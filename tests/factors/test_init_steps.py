@@ -34,6 +34,7 @@ from latentfit.core.tensor.eigenpairs import (
 )
 from latentfit.core.tensor.whitened import (
     ALPHA,
+    RATIO_ALPHA,
     TRACY_WIDOM,
     SecondMoments,
     Spectrum,
@@ -44,6 +45,7 @@ from latentfit.core.tensor.whitened import (
     noise_variance,
     numerical_rank,
     project,
+    ratio_threshold,
     row_blocks,
     second_moments,
     spectrum,
@@ -463,7 +465,10 @@ def test_switches_are_counted_while_they_pass_the_test():
     passed = 0
     while passed < 6 and values[passed] > bars[passed]:
         passed += 1
-    assert 2 <= passed < 6
+    assert passed == 4
+    while values[passed - 1] <= ratio_threshold(values, n, m, passed, RATIO_ALPHA):  # the last one once more
+        passed -= 1
+    assert passed == 3
     found = count_switches(values, n, m)
     assert found.d == passed
     assert not found.noise_free

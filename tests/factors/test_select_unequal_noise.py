@@ -60,8 +60,10 @@ def test_the_verdict_of_equal_noise_suggests_unequal_noise():
     _, X = noisy()
     report = BinaryFactors().fit(X).report_
     assert report.verdict != "ok"
-    assert any("4 switches explain what 7 were needed for; fit again with feature_noise='unequal'" in reason
-               for reason in report.reasons)  # fmt: skip
+    (reason,) = [check.reason for check in report.checks if check.name == "equal_noise"]
+    assert reason.startswith("Noise differs between features")
+    assert "4 switches explain what 7 were needed for" in reason
+    assert "fit again with feature_noise='unequal' (--feature-noise unequal)" in reason
     equal = binary_factors(3000, m=20, d=4, sigma=0.1, random_state=0).X
     assert "unequal_noise" not in BinaryFactors().fit(equal).report_.quantities
 

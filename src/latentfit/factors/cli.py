@@ -68,6 +68,7 @@ def factors(
     """
     from latentfit.cli.rows import RowFiles, fit_rows
     from latentfit.core.estimator import model_state
+    from latentfit.factors.diagnostics.verdict import is_shown
     from latentfit.factors.estimator import BinaryFactors
 
     console, checkpointing = Terminal(quiet), checkpoint_settings(checkpoint, resume)
@@ -97,8 +98,8 @@ def factors(
     summary = summarise(model, report, n_rows, model.n_components_, seed=seed, inputs=files) | more
     facts = (
         f"{number_of(summary['n_rows'], 'rows')}, {number_of(model.n_features_in_, 'features')}, "
-        f"{number_of(summary['n_components'], 'switches')}, "
-        f"noise {model.noise_:.3g}"
+        f"{number_of(summary['n_components'], 'switches')}"
+        f"{'' if is_shown(report) else ' fitted, another number than the data show'}, noise {model.noise_:.3g}"
     )
     data, ids = (None, None) if rows is None else (rows.data, rows.ids)
     page = partial(results.report, model, summary, input=data, ids=ids)

@@ -53,7 +53,7 @@ from latentfit.core.tensor.whitened import (
 from latentfit.core.verdict import Examination
 from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.passes import RowPasses, over, passes_for
-from latentfit.factors.diagnostics import examine_switches, on_probabilities
+from latentfit.factors.diagnostics.verdict import examine_switches, on_probabilities
 from latentfit.factors.em.least_squares import alternating_least_squares, settle_baseline, weighted_least_squares
 from latentfit.factors.em.missing import (
     MOST_WITH_MISSING,

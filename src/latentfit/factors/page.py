@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from latentfit.core.kernels import Floats
+from latentfit.factors.diagnostics.limits import LIMITS
+from latentfit.factors.diagnostics.verdict import is_shown
 from latentfit.factors.em.states import pair_moments
 from latentfit.factors.estimator import BinaryFactors
 from latentfit.factors.plot import candidate_scores, feature_names, moved_features, ranked_scores
@@ -33,7 +35,7 @@ MOST_TOGETHER = 12
 
 def page_of(fitted: BinaryFactors, context: Context) -> Page:
     """Verdict, switches, candidates, stability."""
-    report, d = fitted.report_, fitted.n_components_
+    report = fitted.report_
     known = report.quantities
     rows = context.summary.get("n_rows", known.get("n_rows"))
     spread = "without noise" if fitted.noise_ == 0 else f"plus noise of {fitted.noise_:.3g}"
@@ -43,7 +45,7 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
     return page_about(
         report,
         context,
-        title=f"{d} hidden switch{'es' if d > 1 else ''} behind {fitted.n_features_in_:,} features",
+        title=_title(fitted),
         family="switches",
         figures=_figures(fitted, known),
         picture=_weights(fitted),
@@ -62,6 +64,15 @@ def page_of(fitted: BinaryFactors, context: Context) -> Page:
         papers=PAPERS,
         lead=lead,
     )
+
+
+def _title(fitted: BinaryFactors) -> str:
+    """The number of switches is announced as found only where no check rejected it."""
+    number, of = fitted.n_components_, f"{fitted.n_features_in_:,} features"
+    switches = f"{number} {{}}switch{'es' if number > 1 else ''}"
+    if is_shown(fitted.report_):
+        return f"{switches.format('hidden ')} behind {of}"
+    return f"{switches.format('')} fitted to {of}, another number than the data show"
 
 
 def _figures(fitted: BinaryFactors, known: dict[str, Any]) -> list[Figure]:
@@ -171,7 +182,7 @@ def _stability(known: dict[str, Any]) -> Section:
     if change := known.get("half_sample_change"):
         chart = bars(
             range(len(change)), [min(value, 2.0) for value in change], value="relative change of its weights",
-            name="switch", percent=True, flagged=[value > 0.4 for value in change],
+            name="switch", percent=True, flagged=[value > LIMITS.unstable for value in change],
         )  # fmt: skip
         caption = "Each half of the rows was fitted alone; the worse half counts."
         blocks.append(Chart(chart, caption, "Half of the rows"))

@@ -24,13 +24,15 @@ import numpy as np
 
 from latentfit.core.kernels import Floats
 from latentfit.core.matrix import hash_rows
-from latentfit.core.tensor.whitened import ALPHA, SwitchCount, count_switches, threshold
+from latentfit.core.tensor.whitened import ALPHA, SwitchCount, count_switches, ratio_threshold, threshold
 from latentfit.factors.init import BLOCK, FIT_ROWS, GaussianRows, fit_gaussian_rows, latent_rows
 
 MOST_TESTED = 300
 """Features up to which the score is tested: its cost grows with their third power."""
 NOISE_FREE = 1e-10
 """Fraction of the mean square below which what the factors leave is rounding, and no noise to test against."""
+OBSERVED_ALPHA = 0.05
+"""Level of the test, noise estimated with the eigenvalue under test, that the last switch passes again."""
 DEVIATION_ROWS = 400
 """Rows that the equivalent number of rows is estimated from."""
 
@@ -44,15 +46,21 @@ class ObservedValues:
     n: float
     sigma2: float
 
-    def compared(self, alpha: float, noise: float | None = None) -> tuple[float, float]:
-        """The eigenvalue beyond the factors, and what noise alone makes at this level; σ may be known."""
-        known = None if noise is None else noise**2 / self.sigma2
-        bar = threshold(self.values, max(int(self.n), 2), len(self.values), self.rank + 1, alpha, known)
+    def compared(self, alpha: float, noise: float | None = None, *, as_noise: bool = False) -> tuple[float, float]:
+        """The eigenvalue beyond the factors, and what noise alone makes at this level; σ may be known.
+
+        `as_noise`: σ² is estimated with this eigenvalue, too, as if it were noise (`ratio_threshold`).
+        """
+        size = max(int(self.n), 2), len(self.values), self.rank + 1, alpha
+        if noise is None and as_noise:
+            bar = ratio_threshold(self.values, *size)
+        else:
+            bar = threshold(self.values, *size, None if noise is None else noise**2 / self.sigma2)
         return float(self.values[self.rank] * self.sigma2), bar * self.sigma2
 
-    def ratio(self, alpha: float, noise: float | None = None) -> float:
+    def ratio(self, alpha: float, noise: float | None = None, *, as_noise: bool = False) -> float:
         """The one over the other."""
-        value, bar = self.compared(alpha, noise)
+        value, bar = self.compared(alpha, noise, as_noise=as_noise)
         return value / max(bar, 1e-300)
 
 
@@ -115,15 +123,18 @@ def count_observed_switches(values: Floats, most: int, noise: float | None, seed
     """The number of factors after which no further eigenvalue rises above the noise, at least one."""
     limit = min(values.shape[1] - 1, len(values) - 1, most)
     square = float(np.nanmean(values**2))
-    before = observed_values(values, 0, seed).ratio(ALPHA, noise) if limit else np.inf
+    last = observed_values(values, 0, seed) if limit else None
+    before = last.ratio(ALPHA, noise) if last is not None else np.inf
     for rank in range(1, limit):
         observed = observed_values(values, rank, seed)
         if observed.sigma2 <= NOISE_FREE * square:
             return SwitchCount(rank, 0.0, True, (np.inf, 0.0))
         ratio = observed.ratio(ALPHA, noise)
         if ratio <= 1:
+            if rank > 1 and last is not None and last.ratio(OBSERVED_ALPHA, noise, as_noise=True) <= 1:
+                return SwitchCount(rank - 1, last.sigma2, False, (np.inf, before))
             return SwitchCount(rank, observed.sigma2, False, (before, ratio))
-        before = ratio
+        last, before = observed, ratio
     return SwitchCount(max(limit, 1), 0.0, False, (before, 0.0))
 
 
