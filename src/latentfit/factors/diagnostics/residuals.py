@@ -108,7 +108,7 @@ def _outlying(rows: Floats, params: SwitchParams, freedom: int) -> float:
 def repeated_rows(rows: Floats) -> float:
     """Fraction of the rows that equal an earlier one in every feature."""
     bits: NDArray[np.uint64] = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # + 0.0: of one sign for zero
-    words = mixed(bits + np.arange(rows.shape[1], dtype=np.uint64))
+    words = mixed(bits ^ np.arange(rows.shape[1], dtype=np.uint64))
     return (len(rows) - len(np.unique(words.sum(axis=1)))) / max(len(rows), 1)
 
 
