@@ -37,7 +37,7 @@ from latentfit.core.assign import match_classes
 from latentfit.io.scan import scan
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.data.input import read_documents
-from latentfit.topics.diagnostics import distances
+from latentfit.topics.diagnostics.verdict import distances
 from latentfit.topics.select import choose_topics
 
 SHARED = ("bbc_news", "m10", "state_union")

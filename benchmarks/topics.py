@@ -29,7 +29,7 @@ from latentfit.io.scan import scan
 from latentfit.simulate import topic_documents
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.data.input import read_documents
-from latentfit.topics.diagnostics import npmi_coherence
+from latentfit.topics.diagnostics.coherence import npmi_coherence
 from latentfit.topics.select import choose_topics
 
 TEST_SHARE = 0.2

@@ -23,8 +23,8 @@ from latentfit.hmm.data import read_sequences
 from latentfit.hmm.em.fit import cut
 from latentfit.hmm.em.steps import Chain, ChainPrior
 from latentfit.hmm.select import HalvesComparison
-from latentfit.topics import diagnostics as topics
 from latentfit.topics.data.documents import Documents
+from latentfit.topics.diagnostics import verdict as topics
 from latentfit.topics.select import TopicNumber
 
 
@@ -285,9 +285,14 @@ def test_a_word_is_pure_when_nine_tenths_of_it_are_one_topics():
 @pytest.mark.parametrize(("apart", "doubted"), [(0.5, False), (0.51, True)])
 def test_half_of_a_topics_words_may_move_between_halves(apart, doubted, monkeypatch):
     monkeypatch.setattr(topics, "half_sample_distances", lambda *args: np.array([0.1, apart]))
-    examiner = Examiner()
-    topics._examine_halves(examiner, None, None, (1.0, 1.0), 0, 1)
-    assert told(examiner, f"Topic 1 is another one when half of the documents are fitted anew: {apart:.0%}") == doubted
+    documents, own = documents_of([[1, 1], [1, 1]]), np.full((2, 2), 0.5)
+    for checked in (True, False):
+        examiner = Examiner()
+        topics._examine_halves(examiner, documents, own, np.array([0.75, 0.25]), (1.0, 1.0), 0, 1, checked=checked)
+        words = f"Topic 1 is unstable under resampling: fitted anew to half of the documents, {apart:.0%}"
+        assert told(examiner, words) == (doubted and checked)
+        assert examiner.expected.value == pytest.approx(0.75 * 0.1 + 0.25 * apart)
+        assert f"(topic 1: {1 - apart:.0%})" in examiner.expected.sentence
 
 
 def test_distance_to_the_halves_is_the_mean_of_both_after_matching(monkeypatch):
@@ -315,9 +320,10 @@ def test_total_variation_between_topics():
 
 
 def test_topics_numbers_and_notes(monkeypatch):
-    monkeypatch.setattr(topics, "half_sample_distances", lambda *args: np.zeros(2))
+    monkeypatch.setattr(topics, "half_sample_distances", lambda *args: np.zeros(len(args[1])))
+    monkeypatch.setattr(topics, "other_seed", lambda *args: (-0.1, np.zeros(2)))
     counts = np.zeros((11, 4))
-    turn = np.arange(5)
+    turn = 7 * np.arange(5)
     counts[:5, 0], counts[:5, 1], counts[5:10, 2], counts[5:10, 3] = 30 + turn, 30 - turn, 60 - turn, turn
     own = np.array([[0.5, 0.5, 0, 0], [0, 0, 1.0, 0]])
     proportions = np.eye(2)[[0] * 5 + [1] * 6]
@@ -364,13 +370,15 @@ def test_copies_and_weights_are_said():
         assert documents.duplicates.sum() == copies
         examiner = Examiner()
         topics._examine_counts(examiner, documents, documents.distinct())
-        assert told(examiner, f"{copies} of the {len(counts)} documents duplicate others") == (copies > 0)
+        assert told(examiner, f"{copies} of the {len(counts)} documents ({copies / len(counts):.0%}, limit 25%)") == (
+            copies > 0
+        )
     short = documents_of(np.eye(3)[[0, 0, 1, 1, 2]])  # documents of a word are alike by chance
     assert not short.duplicates.any()
     assert short.distinct() is short
     examiner = Examiner()
     topics._examine_counts(examiner, documents_of(distinct * 0.3), documents_of(distinct * 0.3))
-    assert told(examiner, "The counts are not whole (tf-idf?)")
+    assert told(examiner, "of the counts are not whole numbers (tf-idf?")
 
 
 def test_words_that_all_topics_list_are_said():

@@ -51,7 +51,7 @@ def test_sound_documents_are_trusted_and_their_topics_found():
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [(0, "Nothing tells"), (1, "Nothing tells"), (2, "follows chance"), (3, "two words"), (4, "three words")],
+    [(0, "No structure found"), (1, "No structure found"), (2, "follows chance"), (3, "two words"), (4, "three words")],
 )
 def test_the_case_is_named(kind, words):
     report = fitted(hopeless(kind)).report_

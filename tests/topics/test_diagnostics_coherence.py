@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from latentfit.topics import diagnostics as coherence
 from latentfit.topics.data.documents import Documents
+from latentfit.topics.diagnostics import coherence
 
 
 def test_coherence_by_its_definition():

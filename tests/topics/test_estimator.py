@@ -18,7 +18,8 @@ from latentfit.core.verdict import Examiner
 from latentfit.simulate import topic_documents
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.data.input import read_documents
-from latentfit.topics.diagnostics import _examine_structure, npmi_coherence
+from latentfit.topics.diagnostics.coherence import npmi_coherence
+from latentfit.topics.diagnostics.verdict import _examine_structure
 from latentfit.topics.em import TopicPrior, TopicSteps, begin
 from latentfit.topics.init import random_topics
 from latentfit.topics.select import TopicNumber, choose_topics

@@ -63,6 +63,7 @@ def topics(
     from latentfit.core.errors import DataError
     from latentfit.core.estimator import model_state
     from latentfit.topics.data.input import ALIASES
+    from latentfit.topics.diagnostics.verdict import number_statement
     from latentfit.topics.estimator import TopicModel, document_columns, topic_columns
 
     console = Terminal(quiet)
@@ -97,7 +98,7 @@ def topics(
     summary = summarise(model, report, documents.n_documents, model.n_topics_, seed=seed, inputs=inputs) | more
     facts = (
         f"{number_of(summary['n_rows'], 'documents')}, {number_of(summary['n_words'], 'words')}, "
-        f"{number_of(summary['n_tokens'], 'tokens')}, {number_of(model.n_topics_, 'topics')}"
+        f"{number_of(summary['n_tokens'], 'tokens')}, {number_statement(report, model.n_topics_)}"
     )
     page = partial(results.report, model, summary, input=documents)
     seen = partial(show, summary, console)

@@ -27,7 +27,8 @@ from latentfit.engine.limits import one_blas_thread
 from latentfit.engine.memory import resolve_jobs
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.data.input import gathered, is_bags, is_named, read_documents
-from latentfit.topics.diagnostics import examine_topics, npmi_coherence, top_words
+from latentfit.topics.diagnostics.coherence import npmi_coherence, top_words
+from latentfit.topics.diagnostics.verdict import examine_topics
 from latentfit.topics.em import (
     PriorChoice,
     TopicParams,

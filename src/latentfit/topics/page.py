@@ -9,6 +9,7 @@ import numpy as np
 from latentfit.report.assemble import count, fit_section, next_section, numbers_section, page_about, steps_figure
 from latentfit.report.charts import HUE, QUIET, Spec, bars, distinct, lines, points
 from latentfit.report.page import MOST_ROWS, Block, Chart, Column, Context, DataTable, Figure, Note, Page, Section
+from latentfit.topics.diagnostics.verdict import THRESHOLDS, number_statement
 from latentfit.topics.estimator import TopicModel
 from latentfit.topics.plot import relevances, relevant_words, topic_map
 
@@ -27,14 +28,13 @@ FIRST_RELEVANCE = 0.6
 
 def page_of(fitted: TopicModel, context: Context) -> Page:
     """Verdict, words, sizes, documents. These are those of the fit, or `input` when the model is from a file."""
-    report, number = fitted.report_, fitted.n_topics_
-    known = report.quantities
+    report, known = fitted.report_, fitted.report_.quantities
     documents = context.summary.get("n_rows", known.get("n_documents"))
-    many = f"{int(documents):,} documents" if documents is not None else "documents"
+    many = f"{int(documents):,} documents" if documents is not None else "Documents"
     return page_about(
         report,
         context,
-        title=f"{number} topic{'s' if number > 1 else ''} of {many}",
+        title=f"{many}: {number_statement(report, fitted.n_topics_)}",
         family="topics",
         figures=_figures(fitted, known),
         picture=_words(fitted),
@@ -211,7 +211,10 @@ def _stability(known: dict[str, Any]) -> Section:
         return Section("Stability", [Note("Halves of the documents were not compared.")])
     chart = bars(
         range(len(moved)), [float(value) for value in moved], value="share of its words' probability that moves",
-        name="topic", percent=True, flagged=[value > 0.5 for value in moved],
+        name="topic", percent=True, flagged=[value > THRESHOLDS.apart for value in moved],
     )  # fmt: skip
-    caption = "Two halves of the documents were fitted anew; a topic that moves by more than half is another one."
+    caption = (
+        "Two halves of the documents were fitted anew; a topic of which more than half moves is unstable under "
+        "resampling."
+    )
     return Section("Stability", [Chart(chart, caption)])

@@ -91,14 +91,15 @@ class StructureTest:
 
 
 def structure_test(
-    counts: Counts, *, symmetric: bool, most: int = MOST_COMPONENTS, level: float = LEVEL, seed: int = 0
-) -> StructureTest:
+    counts: Counts, *, symmetric: bool, most: int = MOST_COMPONENTS, level: float = LEVEL, seed: int = 0,
+    tol: float = LEARNED_TOL, halves: list[Counts] | None = None,
+) -> StructureTest:  # fmt: skip
     """Test rank ≤ 1, ≤ 2, … up to the first that stands, at most `most` − 1 of them."""
-    halves = split_counts(counts, 2, seed)
+    halves = split_counts(counts, 2, seed) if halves is None else halves
     most = min(most, min(counts.shape))
     if most < 2 or any(half.matrix.nnz < 2 for half in halves):
         return StructureTest([0.0], [1.0], level, 1, [0.0])
-    learned = [scaled_svd(half.matrix, most - 1, symmetric=symmetric, centred=True, tol=LEARNED_TOL) for half in halves]
+    learned = [scaled_svd(half.matrix, most - 1, symmetric=symmetric, centred=True, tol=tol) for half in halves]
     statistics: list[float] = []
     chosen = most
     moments = [

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from latentfit.core.spectral import effective_items
 from latentfit.core.verdict import Examination, Examiner, Expectation
 from latentfit.pairs.data import split_counts
 from latentfit.pairs.diagnostics.rank_test import (
+    LEARNED_TOL,
     MOST_COMPONENTS,
     StructureTest,
     detectable_value,
@@ -82,11 +84,12 @@ THRESHOLDS = Thresholds()
 
 Indices = NDArray[np.intp]
 
-REFIT_BOTH = 200_000
-"""Stored pairs up to which both halves of the counts are fitted anew; of more, one is."""
-REFIT_ROWS = 400
+MANY_PAIRS = 20_000
+"""Stored pairs up to which both halves of the counts are fitted anew, and functions are learned precisely."""
+COARSE_TOL = 1e-2
+"""Precision of the learned functions of more pairs: directions of noise, which nobody needs precisely, cost most."""
+REFIT_ROWS = 200
 """Rows of B, drawn in proportion to their probability, on which two fits are compared."""
-REFIT_SEED = 1
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,11 @@ class PairEvidence:
     @property
     def n_components(self) -> int:
         return int(self.factored.separation.shape[1]) + 1
+
+    @cached_property
+    def halves(self) -> list[Counts]:
+        """Two random halves of the counts, for tests and fits."""
+        return split_counts(self.counts, 2, 0)
 
     @property
     def used_shape(self) -> tuple[int, int]:
@@ -162,8 +170,9 @@ def _expected(evidence: PairEvidence) -> Expectation:
             sentence=f"About {value:.0%} of the probability of pairs is expected in the wrong place, by the number of "
             "pairs per item.",
         )  # fmt: skip
-    halves = split_counts(evidence.counts, 2, REFIT_SEED)
-    halves = [half for half in halves if half.matrix.nnz][: 2 if evidence.counts.matrix.nnz <= REFIT_BOTH else 1]
+    halves = [half for half in evidence.halves if half.matrix.nnz][
+        : 2 if evidence.counts.matrix.nnz <= MANY_PAIRS else 1
+    ]
     value = float(np.mean([moved_probability(evidence.factored, evidence.refit(half)) for half in halves]))
     return Expectation(
         "error of the probabilities", value,
@@ -305,8 +314,10 @@ def _test_of(evidence: PairEvidence) -> StructureTest:
     """The test that chose the rank, or one of the ranks up to the fitted one."""
     if evidence.test is not None:
         return evidence.test
-    most = max(evidence.n_components + 1, 2)
-    return structure_test(evidence.counts, symmetric=evidence.symmetric, most=most, level=THRESHOLDS.seen)
+    return structure_test(
+        evidence.counts, symmetric=evidence.symmetric, most=max(evidence.n_components + 1, 2), level=THRESHOLDS.seen,
+        tol=LEARNED_TOL if evidence.counts.matrix.nnz <= MANY_PAIRS else COARSE_TOL, halves=evidence.halves,
+    )  # fmt: skip
 
 
 def _examine_components(examiner: Examiner, evidence: PairEvidence, ratio: float) -> None:
@@ -416,8 +427,9 @@ def _examine_repeats(
         "repeated_pairs", "Pairs repeated beyond what the fit explains",
         share <= THRESHOLDS.repeats or errors <= THRESHOLDS.repeat_errors,
         f"{min(share, 1.0):.0%} of the pairs repeat another one beyond what the fit explains ({errors:.0f} standard "
-        f"errors; limits {THRESHOLDS.repeats:.0%} and {THRESHOLDS.repeat_errors:.0f}): lines look copied, or come in "
-        "runs, and then tests and errors are too sure; leave repeated lines out, or count each source once.",
+        f"errors; limits {THRESHOLDS.repeats:.0%} and {THRESHOLDS.repeat_errors:.0f}): the fit misses structure, or "
+        "lines are copied or come in runs, and then tests and errors are too sure; use n_components=None, leave "
+        "repeated lines out, or count each source once.",
         value=share, limit=THRESHOLDS.repeats,
     )  # fmt: skip
 
