@@ -534,7 +534,7 @@ def chosen_states(monkeypatch, by_piece, data=None, superfluous=lambda chain, sh
     """
     asked = []
 
-    def fit(steps, held, K, before, strengths):
+    def fit(steps, held, K, before, strengths, **rest):
         asked.append((K, tuple(strengths)))
         return Chain(np.full(K, 1 / K), np.full((K, K), 1 / K), np.full((K, 3), 1 / 3)), 8.0
 

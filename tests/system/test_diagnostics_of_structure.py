@@ -134,7 +134,7 @@ def test_states_left_twenty_times_and_a_tenth_apart_are_known():
 @pytest.mark.parametrize(("gain", "doubted"), [(0.3, True), (0.31, False)])
 def test_the_last_state_gains_more_than_three_standard_errors(gain, doubted):
     examiner = Examiner()
-    hmm._examine_last_state(examiner, HalvesComparison(gain, 0.1, ()), 3, 1000)
+    hmm._examine_last_state(examiner, HalvesComparison(gain, 0.1, (), 2), 3, 1000)
     assert told(examiner, "3 states gain") == told(examiner, "--states 2") == doubted
     assert examiner.quantities == {"last_state_gain": gain, "last_state_error": 0.1}
 

@@ -60,7 +60,7 @@ class Thresholds:
     closed: float = 1.1
     sure: float = 3.0
     doubled: float = 0.2  # proportion of the nodes that have the very neighbours of another from which on it matters
-    told_apart: int = 3  # edges from which on the same neighbours are no coincidence
+    least_edges: int = 3  # edges from which on the same neighbours are no coincidence
     # Proportion of links that are returned below which direction may matter, and by how much its signal must exceed
     # 1.
     mutual: float = 0.5
@@ -285,7 +285,7 @@ def doubled_nodes(matrix: sp.csr_array) -> float:
     1.0
     """
     linked = np.diff(matrix.indptr)
-    several = linked >= THRESHOLDS.told_apart
+    several = linked >= THRESHOLDS.least_edges
     if not several.any():
         return 0.0
     marks = scramble(np.arange(matrix.shape[0], dtype=np.uint64), 1)[matrix.indices]
@@ -299,7 +299,7 @@ def _examine_duplicates(examiner: Examiner, matrix: sp.csr_array) -> None:
     doubled = doubled_nodes(matrix)
     examiner.check(
         "duplicates", "Proportion of the nodes that have the very neighbours of another", doubled < THRESHOLDS.doubled,
-        f"{doubled:.0%} of the nodes with {THRESHOLDS.told_apart} edges and more have exactly the neighbours of "
+        f"{doubled:.0%} of the nodes with {THRESHOLDS.least_edges} edges and more have exactly the neighbours of "
         f"another node (limit {THRESHOLDS.doubled:.0%}), as duplicates of a node under another name have: duplicates "
         "are no further evidence; merge them, unless each was truly observed.",
         value=doubled, limit=THRESHOLDS.doubled,

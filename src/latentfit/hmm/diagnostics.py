@@ -62,6 +62,13 @@ class Thresholds:
     # Adjusted Rand index of the states of the fit and of models of either half of the sequences: simulated states were
     # .86 and more alike, superfluous ones mostly less than .7, those of independent symbols .5 and less.
     stable: float = 0.5
+    # Proportion of the dependence of neighbouring symbols that states may miss; models of the right number miss none.
+    missed: float = 0.25
+    # The halves of the data may differ by so much of that dependence; p-value of the test, and standard deviations
+    # that the difference must show besides, as 99 permutations know no smaller p-value than 0.01.
+    drifts: float = 0.1
+    drifted: float = 0.01
+    clear: float = 4.0
 
 
 THRESHOLDS = Thresholds()
@@ -73,6 +80,8 @@ DIRECTIONS = 4
 """Leading directions that the test of neighbours looks along."""
 COMPARED_STEPS = 20_000
 """Steps on which the states of several models are compared, at most."""
+BLOCKS, PERMUTATIONS, MOST_CELLS = 40, 99, 20_000
+"""Blocks of steps that the drift is tested on, random halves of them, and pairs of symbols, the most frequent ones."""
 NUMBER_REJECTED = frozenset({"dependence", "last_state", "distinct_emissions", "state_visits", "stability"})
 """Checks whose failure says that the data do not show so many states."""
 
@@ -183,6 +192,8 @@ def examine_chain(
         else:
             halves = compare_halves(data, K, smoothing=prior.emissions, threads=threads)
         _examine_last_state(examiner, halves, K, data.n_steps)
+        if test.possible and test.p_value <= THRESHOLDS.no_structure:
+            _examine_pairs(examiner, data, chain, weights)
         agreements = _examine_stability(examiner, data, chain, halves, threads)
     examiner.check_converged(converged, "Baum–Welch", "the states")
     examiner.expected = _expected(data, chain, agreements, threads)
@@ -340,8 +351,121 @@ def _examine_states(examiner: Examiner, chain: Chain, weights: Floats, N: int) -
     )  # fmt: skip
 
 
+class PairFit(NamedTuple):
+    """How much of the dependence of neighbouring symbols a model explains, cross-fitted, in nats per pair.
+
+    Attributes
+    ----------
+    explained : float
+        What the model says about a symbol's neighbour beyond their frequencies.
+    missed : float
+        What the counts of the other half of the data say beyond the model.
+    z : float
+        `missed` in standard errors.
+    """
+
+    explained: float
+    missed: float
+    z: float
+
+    @property
+    def proportion_missed(self) -> float:
+        """Proportion of the dependence that the model misses."""
+        return max(self.missed, 0.0) / max(self.missed + self.explained, 1e-12) if self.missed > 0 else 0.0
+
+
+def pair_fit(data: Sequences, chain: Chain, weights: Floats) -> PairFit | None:
+    """Compare the model's probabilities of pairs of neighbours with counts of one half, on the other half.
+
+    Where the model is right, halfway to the counts of another sample lies further from the truth: then `missed` is
+    negative but for chance. None where a half has no pair.
+    """
+    split = cut(data, FOLDS, proportion=0.5)
+    halves = [split.learn.pairs().tocoo(), split.held.pairs().tocoo()]
+    if split.held is split.learn or min(float(half.sum()) for half in halves) < 1:
+        return None
+    first = weights @ chain.emissions
+    second = (weights @ chain.transitions) @ chain.emissions
+    explained, gains, squares, pairs = 0.0, 0.0, 0.0, 0.0
+    for learn, test in (halves, halves[::-1]):
+        counts = sp.csr_array(learn)
+        left, right = weights[:, None] * chain.emissions[:, test.row], chain.emissions[:, test.col]
+        model = np.maximum((left * (chain.transitions @ right)).sum(axis=0), 1e-300)
+        known = np.asarray(counts[test.row, test.col]).reshape(-1) / float(learn.sum())
+        gain = np.log((0.5 * known + 0.5 * model) / model)
+        gains += float(test.data @ gain)
+        squares += float(test.data @ gain**2)
+        explained += float(test.data @ np.log(model / np.maximum(first[test.row] * second[test.col], 1e-300)))
+        pairs += float(test.sum())
+    error = np.sqrt(max(squares - gains**2 / pairs, 1e-12))
+    return PairFit(explained / pairs, gains / pairs, float(gains / error))
+
+
+def drift(data: Sequences) -> tuple[float, float, float]:
+    """How much pairs of neighbours differ between the first half of the data and the second.
+
+    The steps are cut into `BLOCKS` blocks, in their order; χ² of the pairs' counts in the first and the second half of
+    the blocks is compared with its values when blocks are assigned to the halves at random.
+
+    Returns
+    -------
+    excess, z, p : float
+        χ² beyond its mean under random halves, in nats per pair; the same in standard deviations; the test's p-value.
+    """
+    at = data.within(1)
+    first, second = data.codes[at], data.codes[at + 1]
+    seen = (first >= 0) & (second >= 0)
+    if seen.sum() < BLOCKS:
+        return 0.0, 0.0, 1.0
+    cells, place = np.unique(first[seen].astype(np.int64) * data.n_symbols + second[seen], return_inverse=True)
+    block = at[seen] * BLOCKS // data.n_steps
+    counts = sp.csr_array(sp.coo_array((np.ones(len(block)), (block, place.reshape(-1))), shape=(BLOCKS, len(cells))))
+    totals = np.asarray(counts.sum(axis=0)).reshape(-1)
+    frequent = np.argsort(-totals, kind="stable")[:MOST_CELLS]
+    counts, totals = counts[:, np.sort(frequent)], totals[np.sort(frequent)]
+    half = np.arange(BLOCKS) < BLOCKS // 2
+    rng = np.random.default_rng(0)
+    halves = np.array([half, *(rng.permutation(half) for _ in range(PERMUTATIONS))], float)
+    inside = halves @ counts
+    proportion = inside.sum(axis=1, keepdims=True) / totals.sum()
+    squares = ((inside - proportion * totals) ** 2 / totals).sum(axis=1) / (proportion * (1 - proportion))[:, 0]
+    found, others = float(squares[0]), squares[1:]
+    spread = max(float(others.std(ddof=1)), 1e-12)
+    p_value = float((1 + (others >= found).sum()) / (1 + PERMUTATIONS))
+    excess = (found - float(others.mean())) / (2 * float(totals.sum()))
+    return excess, (found - float(others.mean())) / spread, p_value
+
+
+def _examine_pairs(examiner: Examiner, data: Sequences, chain: Chain, weights: Floats) -> None:
+    """Do the states explain the dependence of neighbours, and is it the same from the first step to the last?"""
+    fit = pair_fit(data, chain, weights)
+    if fit is None:
+        return
+    examiner.quantities |= {"pairs_explained": fit.explained, "pairs_missed": fit.missed}
+    examiner.check(
+        "pair_fit", "Proportion of the dependence of neighbouring symbols that the states miss",
+        fit.proportion_missed <= THRESHOLDS.missed or fit.z <= THRESHOLDS.sure,
+        f"The states miss {fit.proportion_missed:.0%} of the dependence of neighbouring symbols (limit "
+        f"{THRESHOLDS.missed:.0%}): the symbols themselves say more about the next one than a state does, so "
+        "predictions lose by it; ask for more states, or leave n_states=None (no --states).",
+        value=fit.proportion_missed, limit=THRESHOLDS.missed,
+    )  # fmt: skip
+    excess, z, p_value = drift(data)
+    proportion = max(excess, 0.0) / max(fit.explained + max(fit.missed, 0.0), 1e-12)
+    examiner.quantities |= {"drift": excess}
+    steady = p_value > THRESHOLDS.drifted or z <= THRESHOLDS.clear or proportion <= THRESHOLDS.drifts
+    examiner.check(
+        "drift", "Difference of the first and the second half of the data, over the dependence of neighbouring symbols",
+        steady,
+        f"The first half of the data differs from the second: pairs of neighbouring symbols differ by "
+        f"{proportion:.0%} of their dependence (limit {THRESHOLDS.drifts:.0%}, p = {p_value:.2g}): sequences come from "
+        "several populations, or something changed, and one model mixes both; fit each part by itself.",
+        value=proportion, limit=THRESHOLDS.drifts, p_value=p_value,
+    )  # fmt: skip
+
+
 def _examine_last_state(examiner: Examiner, halves: HalvesComparison | None, K: int, n_steps: int) -> None:
-    title = "Gain of the last state on sequences left out, in standard errors"
+    title = "Gain over fewer states on sequences left out, in standard errors"
     if halves is None:
         examiner.check(
             "last_state", title, False,
@@ -354,9 +478,9 @@ def _examine_last_state(examiner: Examiner, halves: HalvesComparison | None, K: 
     z = gain / error if error > 0 else 0.0
     examiner.check(
         "last_state", title, gain > THRESHOLDS.sure * error,
-        f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats per observation over {K - 1}, fewer than "
-        f"{THRESHOLDS.sure:g} standard errors: the last one may be chance; compare with {K - 1} (n_states={K - 1}, "
-        f"--states {K - 1}).",
+        f"On sequences left out {K} states gain {gain:.4f} ± {error:.4f} nats per observation over {halves.fewer}, "
+        f"fewer than {THRESHOLDS.sure:g} standard errors: the last ones may be chance; compare with {halves.fewer} "
+        f"(n_states={halves.fewer}, --states {halves.fewer}).",
         value=z, limit=THRESHOLDS.sure,
     )  # fmt: skip
 

@@ -68,6 +68,7 @@ class SelectionSettings:
     # Standard errors that the last state must gain when either half of the data is left out. Chosen numbers that were
     # too large gained less than 1 in simulated sequences, right ones more than 7.
     kept: float = 1.0
+    halved: int = 4  # number of states from which on half as many are compared, too
     same: float = 0.05  # ℓ₁ distance of emissions and of transitions below which two states are one
     rounds: tuple[int, ...] = (8, 8, 16)
     max_iterations: int = 100
@@ -90,14 +91,17 @@ class HalvesComparison(NamedTuple):
     Attributes
     ----------
     gain, error : float
-        What the last state gains on the other half, in nats per observation, and the standard error of that.
+        What all states gain over fewer on the other half, in nats per observation, and the standard error of that.
     models : tuple of `Chain`
         Models of all states, of either half.
+    fewer : int
+        The smaller number that they gain least over: one state fewer, or half as many.
     """
 
     gain: float
     error: float
     models: tuple[Chain, ...]
+    fewer: int = 1
 
 
 @dataclass(frozen=True)
@@ -119,8 +123,8 @@ class StatesPath:
 
     @property
     def at_limit(self) -> bool:
-        """Whether the walk ended at the largest number allowed, which was the best of all."""
-        return len(self.held_out) == self.limit == self.best > 1
+        """Whether the walk ended at the largest number allowed, the best of all, and either half agreed."""
+        return len(self.held_out) == self.limit == self.best > 1 and self.n_rejected == 0
 
     def describe(self) -> str:
         """One sentence for the report."""
@@ -240,7 +244,9 @@ def superfluous(chain: Chain, shown: Floats) -> int | None:
 def compare_halves(
     data: Sequences, n_states: int, *, smoothing: float = NO_STATES, threads: int = 1
 ) -> HalvesComparison | None:
-    """Fit models with all states and with one fewer to either half of the pieces, and compare them on the other half.
+    """Fit models with all states and with fewer to either half of the pieces, and compare them on the other half.
+
+    With many states one fewer may fit badly, and one more better by luck; half as many is a second opinion.
 
     The halves are cut down to `SELECTION.half_steps`, so that the comparison costs about as much as a fit. Every model
     chooses its own smoothing, around that of the fit (`smoothing`) where it has any: with the same for both, more
@@ -251,25 +257,36 @@ def compare_halves(
         return None
     prior, most = chain_prior(data, 1.0), max(SELECTION.half_steps, SEARCH.known * data.n_symbols)
     strengths = SELECTION.first_strengths if smoothing >= NO_STATES else _around(max(smoothing, 1.0))
-    gains, models, cells = [], [], 0
+    fewer = [n_states - 1, n_states // 2] if n_states >= SELECTION.halved else [n_states - 1]
+    gains: dict[int, list[Floats]] = {number: [] for number in fewer}
+    models, cells = [], 0
     for learn, held in ((halves.learn, halves.held), (halves.held, halves.learn)):
-        learn, held = (thinned(part, most, FOLDS) for part in (learn, held))
-        fewer, more = _rivals(ChainSteps(learn, prior, threads), held, n_states, strengths)
-        gains.append(_by_piece(more, held) - _by_piece(fewer, held))
+        steps, held = ChainSteps(thinned(learn, most, FOLDS), prior, threads), thinned(held, most, FOLDS)
+        one_fewer, more = _rivals(steps, held, n_states, strengths)
+        reached = _by_piece(more, held)
+        gains[n_states - 1].append(reached - _by_piece(one_fewer, held))
+        if len(fewer) > 1:
+            alone = unigram(steps.data, held, prior)[0]
+            smaller, _ = _fit(steps, held, n_states // 2, alone, strengths, quick=True)
+            gains[n_states // 2].append(reached - _by_piece(smaller, held))
         models.append(more)
         cells += held.n_observed
-    gain = np.concatenate(gains)
-    error = float(np.sqrt(np.square(gain - gain.mean()).sum()))
-    return HalvesComparison(float(gain.sum()) / max(cells, 1), error / max(cells, 1), tuple(models))
+    cells = max(cells, 1)
+    compared = []
+    for number, parts in gains.items():
+        gain = np.concatenate(parts)
+        error = float(np.sqrt(np.square(gain - gain.mean()).sum()))
+        compared.append(HalvesComparison(float(gain.sum()) / cells, error / cells, tuple(models), number))
+    return min(compared, key=lambda one: one.gain / max(one.error, 1e-300))
 
 
 def _rivals(steps: ChainSteps, held: Sequences, n_states: int, strengths: Sequence[float]) -> tuple[Chain, Chain]:
     """Models with one state fewer, and with all; the smaller one also gets the best of what the larger one found."""
     fewer, _ = unigram(steps.data, held, steps.prior)
     if n_states == 2:
-        return fewer, _fit(steps, held, 2, fewer, strengths)[0]
-    fewer, strength = _fit(steps, held, n_states - 1, fewer, strengths)
-    more, strength = _fit(steps, held, n_states, fewer, _around(strength))
+        return fewer, _fit(steps, held, 2, fewer, strengths, quick=True)[0]
+    fewer, strength = _fit(steps, held, n_states - 1, fewer, strengths, quick=True)
+    more, strength = _fit(steps, held, n_states, fewer, _around(strength), quick=True)
     alike = steps.with_strength(strength)
     candidates = [Candidate("fewer", alike, fewer)]
     candidates += [Candidate(f"without {k}", alike, without_state(more, k)) for k in range(n_states)]
@@ -282,18 +299,25 @@ def _around(strength: float) -> tuple[float, ...]:
     return strength / 4, strength, strength * 4
 
 
-def _fit(steps: ChainSteps, held: Sequences, K: int, before: Chain, strengths: Sequence[float]) -> tuple[Chain, float]:
-    """A model of K states: from the moments, from one state fewer with one of them split, and from random models."""
+def _fit(
+    steps: ChainSteps, held: Sequences, K: int, before: Chain, strengths: Sequence[float], *, quick: bool = False
+) -> tuple[Chain, float]:
+    """A model of K states: from the moments, from one state fewer with one of them split, and from random models.
+
+    A `quick` one is from the moments and from the most promising split alone.
+    """
     rng = np.random.default_rng([0, K, 3])  # drawn alike in every fit
     if before.n_states == K - 1:
-        starts = splits(before, steps.data, SELECTION.splits, threads=steps.threads)
+        starts = splits(before, steps.data, 1 if quick else SELECTION.splits, threads=steps.threads)
     else:
         starts = [("grown", grown_chain(steps, K))]
     prior = steps.with_strength(strengths[0]).prior
     if len(strengths) > 1:
         prior, _, _ = choose_smoothing(steps, starts[0][1], held, strengths)
     starts += spectral_inits(steps.data, K, rng)
-    if not few(steps.data):  # where observations are few a random model with a higher likelihood fits chance
+    if (
+        not few(steps.data) and not quick
+    ):  # where observations are few a random model with a higher likelihood fits chance
         starts += random_inits(K, steps.prior.frequencies, SELECTION.random_inits, rng)
     steps = replace(steps, prior=prior)
     candidates = [Candidate(name, steps, start) for name, start in starts]

@@ -118,8 +118,34 @@ def uneven(seed):
     return CategoricalHMM().fit(drawn(rng, transitions, apart(rng, 2, 12), [250] * 32))
 
 
+def bases(seed):
+    """Two kinds of stretches in a sequence of bases."""
+    rng = np.random.default_rng([25, seed])
+    emissions = np.array([[0.38, 0.12, 0.12, 0.38], [0.12, 0.38, 0.38, 0.12]])
+    transitions = np.array([[0.99, 0.01], [0.03, 0.97]])
+    return CategoricalHMM(2).fit(
+        "".join("ACGT"[code] for code in shown(rng, emissions, walk(rng, transitions, 15_000)))
+    )
+
+
+def stages(seed):
+    """Three stages of a disease, none of which is left backwards."""
+    rng = np.random.default_rng([26, seed])
+    transitions = np.array([[0.9, 0.1, 0], [0, 0.9, 0.1], [0, 0, 1]])
+    emissions, walks = apart(rng, 3, 9, 0.75), []
+    for _ in range(300):
+        walks.append(shown(rng, emissions, walk(rng, transitions, 24)).tolist())
+    return CategoricalHMM(3).fit(walks)
+
+
+def many_symbols(seed):
+    """Four states, sixty symbols, the number given."""
+    rng = np.random.default_rng([27, seed])
+    return CategoricalHMM(4).fit(drawn(rng, sticky(4, 0.7), apart(rng, 4, 60), [300] * 50))
+
+
 def vowels(seed):
-    """Letters of an English book and two states: vowels and consonants, the oldest example of all."""
+    """Letters of an English book and two states: vowels and consonants, which say little of the next letter."""
     rng = np.random.default_rng([9, seed])
     letters = genesis()
     begin = int(rng.integers(len(letters) - 40_000))
@@ -239,7 +265,10 @@ SCENARIOS = [
     Scenario("eight hundred short sequences", short_sequences),
     Scenario("states in a circle", circle),
     Scenario("one state with most of the steps", uneven),
-    *([Scenario("vowels and consonants of a book", vowels)] if FOLDER.is_dir() else []),
+    Scenario("two kinds of stretches of bases", bases),
+    Scenario("stages of a disease", stages),
+    Scenario("sixty symbols, the number given", many_symbols),
+    *([Scenario("letters of a book, two states asked for", vowels, WARNED, "pair_fit")] if FOLDER.is_dir() else []),
     Scenario("independent symbols", independent, WARNED, STRUCTURE),
     Scenario("independent symbols, three states asked for", independent_number_given, ("not identifiable",), STRUCTURE),
     Scenario("steps shuffled", shuffled, WARNED, STRUCTURE),
