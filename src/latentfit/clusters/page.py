@@ -32,12 +32,12 @@ def page_of(fitted: BernoulliMixture, context: Context) -> Page:
     report, summary = fitted.report_, context.summary
     size, n_rows = fitted.n_components_, summary.get("n_rows")
     clusters = "No clusters found" if size == 1 else f"{size} clusters"
-    doubted = size > 1 and rejects_number(report)  # a number that the checks reject is not announced as found
+    rejected = size > 1 and rejects_number(report)  # a number that the checks reject is not announced as found
     of = "of yes/no rows" if n_rows is None else f"in {n_rows:,} rows"
     return page_about(
         report,
         context,
-        title=f"{clusters} fitted {of}; the checks do not confirm this number" if doubted else f"{clusters} {of}",
+        title=f"{clusters} fitted {of}; the checks do not confirm this number" if rejected else f"{clusters} {of}",
         family="clusters",
         figures=_figures(fitted),
         picture=_map(fitted, PICTURE_COLUMNS),

@@ -97,10 +97,10 @@ def fractions(
     summary = summarise(model, report, len(model.fractions_), model.n_components_, seed=seed, inputs=inputs)
     summary |= {"n_features": len(model.features_), "parts": model.parts_.tolist(), "weights": model.weights_.tolist()}
     summary["noise"] = model.noise_
-    doubted = " fitted, a number that the checks do not confirm" if rejects_number(report) else ""
+    rejected = " fitted, a number that the checks do not confirm" if rejects_number(report) else ""
     facts = (
         f"{number_of(summary['n_rows'], 'samples')}, {number_of(summary['n_features'], 'features')}, "
-        f"{number_of(model.n_components_, 'parts')}{doubted}; values are explained to ± {model.noise_:.3f}"
+        f"{number_of(model.n_components_, 'parts')}{rejected}; values are explained to ± {model.noise_:.3f}"
     )
     page = partial(results.report, model, summary, input=values)
     display = partial(show, model, console)

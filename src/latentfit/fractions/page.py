@@ -34,7 +34,7 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
     return page_about(
         report,
         context,
-        title=_title(mixed, number, doubted=rejects_number(report)),
+        title=_title(mixed, number, rejected=rejects_number(report)),
         family="fractions",
         figures=_figures(fitted),
         picture=_mean_bars(fitted) if fractions is None else _bars(fitted, fractions, names),
@@ -55,13 +55,13 @@ def page_of(fitted: MixtureFractions, context: Context) -> Page:
     )
 
 
-def _title(mixed: str, number: int, *, doubted: bool) -> str:
+def _title(mixed: str, number: int, *, rejected: bool) -> str:
     """A number of parts that the checks reject is not announced as found."""
     if number == 1:
         return f"{mixed}, no parts found in them"
     return (
         f"{mixed} fitted by {number} parts; the checks do not confirm this number"
-        if doubted
+        if rejected
         else (f"{mixed} mixed of {number} parts")
     )
 

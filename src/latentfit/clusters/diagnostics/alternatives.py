@@ -29,7 +29,7 @@ from latentfit.engine.memory import MemoryEngine, posterior_of
 
 @dataclass(frozen=True)
 class AlternativeSettings:
-    """How much is looked at, and what is told apart."""
+    """How much is looked at, and what is distinguished."""
 
     trait_work: int = 20_000_000  # rows × columns × nodes of one pass: wider tables are not compared with traits
     min_missing: float = 20.0  # rows in which a column must be missing, and must be there
@@ -57,13 +57,13 @@ def best_trait(
 
     Columns that are `noninformative` (L,) are independent of the traits, as they are of the clusters.
     """
-    told, rest = table.without(noninformative), table.without(~noninformative)
-    if told.n_columns < 3:
+    informative, rest = table.without(noninformative), table.without(~noninformative)
+    if informative.n_columns < 3:
         return None
     found = []
     for n_traits in range(1, most + 1):
-        if table.n_rows * told.n_columns * len(trait_grid(n_traits)[1]) <= SETTINGS.trait_work:
-            found.append((fit_item_response(told, n_traits, n_jobs).bic + _independent_bic(rest), n_traits))
+        if table.n_rows * informative.n_columns * len(trait_grid(n_traits)[1]) <= SETTINGS.trait_work:
+            found.append((fit_item_response(informative, n_traits, n_jobs).bic + _independent_bic(rest), n_traits))
     return min(found, default=None)
 
 
@@ -111,11 +111,13 @@ def missing_by_cluster(table: Table, mixture: Mixture, seed: int = 0) -> Missing
     rows = single_rows(table, SETTINGS.missing_rows, seed)
     observed = table.present[rows.unique_row]
     n = len(observed)
-    gaps = n - observed.sum(axis=0)
-    chosen = np.flatnonzero((gaps >= SETTINGS.min_missing) & (n - gaps >= SETTINGS.min_missing))
+    n_missing = n - observed.sum(axis=0)
+    chosen = np.flatnonzero((n_missing >= SETTINGS.min_missing) & (n - n_missing >= SETTINGS.min_missing))
     if mixture.n_classes < 2 or not len(chosen):
         return None
-    chosen = chosen[np.argsort(-np.minimum(gaps, n - gaps)[chosen], kind="stable")[: SETTINGS.missing_columns]]
+    chosen = chosen[
+        np.argsort(-np.minimum(n_missing, n - n_missing)[chosen], kind="stable")[: SETTINGS.missing_columns]
+    ]
     ones = (table.codes[rows.unique_row] == 1) & observed
     log_posterior: Floats = _log_posterior(table, mixture)[rows.unique_row]
     p_values = []

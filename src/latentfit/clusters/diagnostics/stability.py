@@ -11,7 +11,7 @@ local optimum.
 Paper     Hennig 2007 (cluster-wise stability); splits in halves in place of his bootstrap: two fits instead of hundreds
 Needs     a fitted mixture of two-valued columns, and its rows
 Promises  nothing about clusters that halves are too small to hold: half of the rows find less than all of them
-Differs   halves that disagree are fitted once more from other initialisations before they are believed
+Differs   halves that disagree are fitted once more from other initialisations before the disagreement counts
 
 Symbols   here      shape    meaning
           jaccard   (K,)     of each cluster of the whole fit, the mean over both halves

@@ -326,8 +326,8 @@ def _examine_trait(
     trait = best_trait(rows, noninformative, most=2 if refitting.chosen else 1, n_jobs=refitting.n_jobs)
     if trait is None:
         return
-    K, told = mixture.n_classes, int((~noninformative).sum())
-    n_parameters = n_free(told, K) + len(noninformative) - told
+    K, informative = mixture.n_classes, int((~noninformative).sum())
+    n_parameters = n_free(informative, K) + len(noninformative) - informative
     clusters = mixture_bic(rows, restricted_to(mixture, on_path), n_parameters, refitting.n_jobs)
     if refitting.chosen:
         clusters = min([clusters, *numbers.columns.get("bic", [])])
