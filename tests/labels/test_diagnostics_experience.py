@@ -105,6 +105,8 @@ def test_expected_errors_leave_known_answers_out_and_count_the_wrong_ones():
     gold[:3] = (answers[:3] + 1) % 3
     errors = expected_errors(replace(data, gold=gold), mixture, CORRELATED)
     assert (errors.n_tasks, errors.n_known, errors.n_wrong) == (30, 10, 3)
+    of_known = 1 - temper(posterior[:10], CORRELATED.exponent).max(axis=1)
+    assert errors.stated_known == pytest.approx(of_known.mean())
     for value, power in ((errors.own, 1.0), (errors.model, 0.9), (errors.experienced, CORRELATED.experienced)):
         assert value == pytest.approx(1 - temper(posterior[10:], power).max(axis=1).mean())
     assert errors.own < errors.model < errors.stated
@@ -158,6 +160,9 @@ def test_the_sentence_says_what_the_interval_rests_on():
     one_class = expectation_of(ERRORS, CORRELATED, 1)
     assert (one_class.value, one_class.low) == (0, None)
     assert "one class only" in one_class.sentence
+    all_known = expectation_of(ExpectedErrors(0, 0.0, 0.0, 0.0, 0.0, n_known=30, n_wrong=3), CORRELATED, 2)
+    assert (all_known.value, all_known.high) == (0, None)
+    assert "Every labelled task has a known answer" in all_known.sentence
 
 
 def test_where_the_model_is_true_the_probabilities_are_its_own():

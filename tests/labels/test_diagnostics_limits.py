@@ -497,7 +497,7 @@ def test_an_expected_error_above_one_in_five_is_reported(monkeypatch, stated, pa
 @pytest.mark.parametrize(("wrong", "passed"), [(0, True), (5, True), (6, False)])
 def test_known_answers_that_the_labels_get_wrong_too_often_are_reported(wrong, passed):
     """P(5 or more of 30) is 0.016 at a stated error of 5 %, P(6 or more) 0.003."""
-    errors = ExpectedErrors(400, 0.04, 0.05, 0.1, 0.05, n_known=30, n_wrong=wrong)
+    errors = ExpectedErrors(400, 0.04, 0.05, 0.1, 0.06, n_known=30, n_wrong=wrong, stated_known=0.05)
     examiner = Examiner()
     diagnostics._examine_known_answers(examiner, errors)
     (check,) = examiner.checks
@@ -725,6 +725,15 @@ def test_workers_who_never_differ_are_under_any_limit():
     left, right = np.triu_indices(4, 1)
     found = dependence._tested(np.zeros(6), np.zeros((6, 6)), left, right, 4, dependence.PairResidual(0, 1, 0.0, 6))
     assert (found.beyond, found.p_value) == (False, 1.0)
+
+
+def test_a_unanimous_crowd_is_not_dependent():
+    """Rounding leaves a little of the variance of agreement; nothing is left to test."""
+    data = labels_of([dict.fromkeys(range(5), t % 2) for t in range(60)], 5)
+    mixture = stack_confusions(np.full(2, 0.5), np.tile([[0.99, 0.01], [0.01, 0.99]], (5, 1, 1)))
+    found = dependence.joint_agreement(data, mixture)
+    assert not found.beyond
+    assert found.largest.z < found.largest.limit
 
 
 def test_the_limit_of_a_pair_is_that_of_the_largest_of_all():

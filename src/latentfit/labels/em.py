@@ -7,7 +7,8 @@ docs/guide/labels.md.
 Confidence: workers are not quite independent given the class, and tables fitted to few labels are too sure of
 themselves, so products of them are overconfident. One exponent β ≤ 1 on the joint probability of a task repairs
 most of it. It is chosen without any truth: the β whose posteriors predict each label best from the other labels
-of its task, with tables from which that task's own contribution was taken out. Nothing is refitted or drawn.
+of its task, with tables from which that task's own contribution was taken out. Nothing is refitted or drawn. What no
+labels can show, the errors that workers make together, `diagnostics/experience.py` adds to it.
 """
 
 from __future__ import annotations

@@ -359,7 +359,7 @@ def _examine_consensus(
 
 def _examine_known_answers(examiner: Examiner, errors: ExpectedErrors) -> None:
     """Do the labels alone get as many known answers wrong as was stated before these were looked at?"""
-    n_known, n_wrong, stated = errors.n_known, errors.n_wrong, errors.stated
+    n_known, n_wrong, stated = errors.n_known, errors.n_wrong, errors.stated_known
     probability = 1.0 if n_wrong == 0 else float(1 - bdtr(n_wrong - 1, n_known, stated))
     most = float(np.arange(n_known + 1)[bdtr(np.arange(n_known + 1), n_known, stated) > 1 - TUNING.known_answers][0])
     examiner.check(

@@ -422,6 +422,6 @@ def _tested(
     variance = 2 / np.pi * float(of_pairs @ covariance @ of_pairs) + (5 / 4 - 2 / np.pi) * float(
         (together * together.T).sum()
     )
-    if mean <= 0 or variance <= 0:
+    if mean <= TUNING.least_variance or variance <= 0:
         return JointAgreement(value, 1.0, 0.0, largest)
     return JointAgreement(value, mean**2 / variance, variance / mean, largest)

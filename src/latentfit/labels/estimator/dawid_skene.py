@@ -95,7 +95,7 @@ class DawidSkene(LatentModel):
     labels_ : ndarray of shape (n_tasks,)
         The consensus, one of `classes_` per task, in the order of `tasks_`.
     probabilities_ : ndarray of shape (n_tasks, n_classes)
-        Class probabilities of the tasks of the fit, calibrated without truth under ``method="auto"``.
+        Class probabilities of the tasks of the fit; under ``method="auto"`` tempered by `confidence_`.
     confusion_ : ndarray of shape (n_workers, n_classes, n_classes)
         Probability that a worker gives a label, by (worker, true, given).
     prior_ : ndarray of shape (n_classes,)
@@ -113,7 +113,9 @@ class DawidSkene(LatentModel):
     bin_edges_ : tuple of float or None
         Inner edges of the intervals with `bins`.
     confidence_ : float
-        Exponent in (0, 1] of the joint probability of a task; below 1 probabilities are tempered.
+        Exponent in (0, 1] of the joint probability of a task; below 1 probabilities are tempered. Under
+        ``method="auto"`` it is the one that predicts left-out labels best, lowered as far as workers err together as
+        in public crowds with truth; else 1.
     selection_ : dict or None
         Always None: the classes are the labels.
     n_iter_ : int
