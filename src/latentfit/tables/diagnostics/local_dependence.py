@@ -25,17 +25,24 @@ from latentfit.core.mixture.parameters import Mixture
 from latentfit.core.table.table import Column, Table
 from latentfit.engine.memory import Sums
 from latentfit.tables.diagnostics.classes import merge_nearest
-from latentfit.tables.diagnostics.pairs import count_evidence, expected_pairs, residual_dependence, some_rows
+from latentfit.tables.diagnostics.pairs import (
+    CellPairs,
+    count_evidence,
+    expected_pairs,
+    residual_dependence,
+    some_rows,
+)
 
 
 @dataclass(frozen=True)
 class RivalSettings:
     """How far the search for the rival goes."""
 
-    work: int = 4_000_000  # Rows · columns · classes of a pass of EM, by which rows are chosen.
+    work: int = 1_000_000  # Rows · columns · classes of a pass of EM, by which rows are chosen.
+    sampled_rows: int = 2_000  # Rows that are looked at however wide the table is.
     max_iter: int = 40  # EM iterations of a fit: with SQUAREM enough to settle to a fraction of a nat.
     merges: int = 4  # Classes that the rival may have less.
-    first_pairs: int = 3  # Pairs that are tried first at every number of classes.
+    first_pairs: int = 2  # Pairs that are tried first at every number of classes.
     associated: int = 2  # Pairs most dependent without classes, which are tried too.
     pairs: int = 3  # Pairs of columns that are joined at most.
     cells: int = 40  # Categories of a joint column at most.
@@ -74,7 +81,7 @@ class ClassPath:
 
 def class_path(table: Table, mixture: Mixture) -> ClassPath:
     """The path of a fit on rows chosen by hash."""
-    rows = some_rows(table, max(SETTINGS.work // max(table.n_columns * mixture.n_classes, 1), 1_000))
+    rows = some_rows(table, max(SETTINGS.work // max(table.n_columns * mixture.n_classes, 1), SETTINGS.sampled_rows))
     settled = _settle(rows, mixture)
     mixtures, bics = [settled.params], [bic_of(rows, settled.log_likelihood, settled.params)]
     for _ in range(min(SETTINGS.merges, mixture.n_classes - 1)):
@@ -88,26 +95,32 @@ def best_rival(path: ClassPath) -> Rival | None:
     """The rival of a fit of two classes or more; None where no pair of columns stands out."""
     rows, fitted = path.rows, path.mixtures[0]
     alone = Mixture(np.ones(1), (fitted.table @ fitted.weights)[:, None], fitted.column_offsets)
-    associated = _largest_residuals(rows, alone, rows.n_columns)[: SETTINGS.associated]
+    evidence = count_evidence(rows, fitted.n_classes)
+    associated = _largest_residuals(evidence, alone, rows.n_columns)[: SETTINGS.associated]
     best: Rival | None = None
-    for fewer in path.mixtures:
-        firsts = _largest_residuals(rows, fewer, rows.n_columns)
+    for fewer, bic in zip(path.mixtures, path.bics, strict=True):
+        firsts = _largest_residuals(evidence, fewer, rows.n_columns)
         for first in [*firsts, *(pair for pair in associated if pair not in firsts)]:
-            found = _join_pairs(path, fewer, first)
+            found = _join_pairs(path, fewer, bic, first)
             if found is not None and (best is None or found.bic_difference < best.bic_difference):
                 best = found
     return best
 
 
-def _join_pairs(path: ClassPath, fewer: Mixture, first: tuple[int, int]) -> Rival | None:
-    """Pairs of columns joined in a model with no more classes: the one given, then the largest residuals left."""
+def _join_pairs(path: ClassPath, fewer: Mixture, bic: float, first: tuple[int, int]) -> Rival | None:
+    """Pairs of columns joined in a model with no more classes: the one given, then the largest residuals left.
+
+    It ends with the first pair that does not lower the BIC, which is `bic` before, or not below that of classes alone.
+    """
     rows, against = path.rows, path.best
     joined, mixture = rows, fewer
     singles = list(range(rows.n_columns))  # columns not joined yet; in the joined table they come first
     pairs: list[tuple[int, int]] = []
     best: Rival | None = None
     for _ in range(SETTINGS.pairs):
-        left = [first] if not pairs else _largest_residuals(joined, mixture, len(singles))
+        left = [first]
+        if pairs:
+            left = _largest_residuals(count_evidence(joined, mixture.n_classes), mixture, len(singles))
         if not left:
             break
         at = left[0]
@@ -116,16 +129,20 @@ def _join_pairs(path: ClassPath, fewer: Mixture, first: tuple[int, int]) -> Riva
             break
         if not both.all():  # the models are compared on the same rows
             rows, joined = rows.take(np.flatnonzero(both)), joined.take(np.flatnonzero(both))
-            settled = [_settle(rows, classes) for classes in path.mixtures]
-            against = min(bic_of(rows, one.log_likelihood, one.params) for one in settled)
+            classes = _settle(rows, path.mixtures[int(np.argmin(path.bics))])
+            against = bic_of(rows, classes.log_likelihood, classes.params)
+            before = _settle(joined, mixture)
+            bic = bic_of(joined, before.log_likelihood, before.params)
         pairs.append((singles.pop(at[1]), singles.pop(at[0]))[::-1])
         joined, mixture = join_columns(joined, mixture, *at)
         refined = _settle(joined, mixture)
         mixture = refined.params
-        difference = bic_of(joined, refined.log_likelihood, mixture) - against
-        if best is not None and difference >= best.bic_difference:
+        joined_bic = bic_of(joined, refined.log_likelihood, mixture)
+        if joined_bic >= bic:
             break
-        best = Rival(list(pairs), mixture.n_classes, difference)
+        bic, best = joined_bic, Rival(list(pairs), mixture.n_classes, joined_bic - against)
+        if best.bic_difference >= 0:  # classes explain the dependence as well
+            break
     return best
 
 
@@ -140,9 +157,8 @@ def bic_of(table: Table, log_likelihood: float, mixture: Mixture) -> float:
     return -2 * log_likelihood + n_free * float(np.log(max(table.total_weight, 2.0)))
 
 
-def _largest_residuals(table: Table, mixture: Mixture, n_single: int) -> list[tuple[int, int]]:
+def _largest_residuals(evidence: CellPairs, mixture: Mixture, n_single: int) -> list[tuple[int, int]]:
     """Pairs of the first columns that depend on each other inside the classes, most first."""
-    evidence = count_evidence(table, mixture.n_classes)
     N = len(evidence.columns)
     if N < 2:
         return []
