@@ -7,12 +7,13 @@ import pytest
 
 from latentfit import Admixture
 from latentfit.admixture.data.genotypes import read_genotypes
-from latentfit.admixture.diagnostics.relatives import Kinship
+from latentfit.admixture.diagnostics.relatives import Kinship, close_relatives
 from latentfit.admixture.diagnostics.snps import (
     Heterozygotes,
     Linkage,
     concentration,
     count_heterozygotes,
+    few_snps,
     linked_neighbours,
 )
 from latentfit.admixture.diagnostics.verdict import is_shown, populations_seen
@@ -39,9 +40,9 @@ def test_every_check_has_a_name_a_title_and_a_sentence_where_it_failed():
     assert sound.verdict == "ok"
     assert [check.name for check in sound.checks] == [
         "sample_size", "structure_found", "populations_shown", "structure_beyond", "distinct_frequencies", "anchors",
-        "people_per_population", "standard_errors", "duplicates", "relatives", "family_populations", "kinship_within",
-        "linkage", "linkage_mean", "sex_chromosomes", "hardy_weinberg", "concentration", "converged",
-        "other_initialisation",
+        "people_per_population", "standard_errors", "common_snps", "duplicates", "relatives",
+        "family_populations", "kinship_within", "linkage", "linkage_mean", "sex_chromosomes", "hardy_weinberg",
+        "concentration", "few_snps", "converged", "other_initialisation",
     ]  # fmt: skip
     assert all(check.title and not check.reason for check in sound.checks)
 
@@ -119,6 +120,48 @@ def test_concentration_by_hand():
     assert concentration(frequencies, places)[0] == pytest.approx(1.0)
     assert concentration(frequencies, np.random.default_rng(0).permutation(400))[0] < 0.5  # all over the genome
     assert concentration(frequencies[:199], np.arange(199)) == (0.0, (0, 1))  # too few stretches
+
+
+@pytest.mark.parametrize(("fraction", "passed"), [(0.7, True), (0.71, False)])
+def test_a_tenth_of_the_snps_may_hold_seven_tenths_of_a_difference(fraction, passed):
+    assert outcome("few_snps", in_few_snps=(fraction, (0, 1))).passed == passed
+
+
+def test_of_drift_a_tenth_of_the_snps_holds_44_percent_and_of_flipped_alleles_most():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.3, 0.7, 20_000)
+    drifted = np.column_stack([p, p + 0.02 * np.sqrt(p * (1 - p)) * rng.standard_normal(20_000)])
+    assert few_snps(drifted)[0] == pytest.approx(0.44, abs=0.02)
+    assert few_snps(drifted[:99]) == (0.0, (0, 1))
+    flipped = np.column_stack([p, np.where(rng.random(20_000) < 0.08, 1 - p, p)])
+    assert few_snps(flipped)[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("n_groups", "passed"), [(1, True), (2, False)])
+def test_people_without_a_common_snp_have_no_one_answer(n_groups, passed):
+    kinship = Kinship(np.zeros((0, 2), np.intp), np.zeros(0), np.arange(40), *np.zeros((2, 2)), n_groups=n_groups)
+    check = outcome("common_snps", kinship=kinship)
+    assert (check.passed, check.level) == (passed, "not identifiable")
+
+
+@pytest.mark.parametrize(("common", "n_groups"), [(0, 2), (19, 2), (20, 1)])
+def test_twenty_common_snps_link_two_chips(common, n_groups):
+    rng, frequencies, proportions = draws(n_people=40, n_snps=400)
+    calls = rng.binomial(2, frequencies[:, 0], (40, 400)).astype(float)
+    calls[:20, : (400 - common) // 2] = np.nan
+    calls[20:, (400 - common) // 2 + common :] = np.nan
+    assert close_relatives(read_genotypes(calls), proportions).n_groups == n_groups
+
+
+def test_markers_that_show_presence_alone_have_too_many_heterozygotes():
+    rng, frequencies, proportions = draws()
+    calls = np.minimum(rng.binomial(2, frequencies[:, 0], (120, 300)), 1)
+    found = count_heterozygotes(read_genotypes(calls), proportions, calls.mean(axis=0)[:, None] / 2)
+    assert found.excess > 0.5
+    check = outcome("hardy_weinberg", heterozygotes=found)
+    assert "more heterozygous calls than the model expects" in check.reason
+    assert outcome("hardy_weinberg", heterozygotes=Heterozygotes(excess=0.1)).passed
+    assert not outcome("hardy_weinberg", heterozygotes=Heterozygotes(excess=0.11)).passed
 
 
 def draws(n_people=120, n_snps=300, seed=0):

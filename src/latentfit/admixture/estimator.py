@@ -19,8 +19,8 @@ from latentfit.admixture.data.genotypes import Genotypes, read_genotypes
 from latentfit.admixture.data.passes import SnpPasses, over_calls, snp_passes_for
 from latentfit.admixture.data.stored import AnyGenotypes, StoredGenotypes, store_genotypes, store_scan
 from latentfit.admixture.diagnostics.relatives import RELATIVES, close_relatives
-from latentfit.admixture.diagnostics.snps import concentration, count_heterozygotes, linked_neighbours
-from latentfit.admixture.diagnostics.verdict import LIMITS, examine_ancestry, standard_errors
+from latentfit.admixture.diagnostics.snps import concentration, count_heterozygotes, few_snps, linked_neighbours
+from latentfit.admixture.diagnostics.verdict import LIMITS, examine_ancestry, populations_seen, standard_errors
 from latentfit.admixture.em import (
     FIT,
     Ancestry,
@@ -361,7 +361,7 @@ class Admixture(TransformerMixin, LatentModel):
             converged=self.converged_, refit=self._refit, carriers=self._carriers, log_likelihood=self.objective_,
             kinship=kinship, linkage=linkage, heterozygotes=heterozygotes,
             names=[str(name) for name in self.samples_[self._people].tolist()],
-            concentrated=concentration(self._fitted, self._order),
+            concentrated=concentration(self._fitted, self._order), in_few_snps=few_snps(self._fitted),
         )  # fmt: skip
         if heterozygotes.one_copy > 0 and heterozygotes.lacking <= LIMITS.one_copy:
             notes.append(
@@ -371,12 +371,21 @@ class Admixture(TransformerMixin, LatentModel):
         return found
 
     def _spectrum(self) -> Floats:
-        """Singular values that the number of populations is judged by."""
-        panel = self._panel_.genotypes
-        if panel.n_calls == panel.n_samples * panel.n_snps and self.n_populations_ > 1:
+        """Singular values that the number of populations is judged by.
+
+        Directions that fill no missing calls split in two where people were genotyped at different SNPs, so what lies
+        beyond K is looked at with all of the K − 1 directions filling.
+        """
+        panel, K = self._panel_.genotypes, self.n_populations_
+        complete = panel.n_calls == panel.n_samples * panel.n_snps
+        if complete and K > 1:
             return self._fit_.spectrum
         with one_blas_thread():
-            return unfilled_spectrum(self._panel_, panel.means, max(self.n_populations_, 2))
+            values = unfilled_spectrum(self._panel_, panel.means, max(K, 2))
+            if complete or populations_seen(values) <= K:
+                return values
+            further = unfilled_spectrum(self._panel_, panel.means, K + 1)
+        return np.concatenate([values[: K - 1], further[K - 1 :]])
 
     def _carriers(self, n_populations: int) -> Floats:
         """How many people carry each direction beyond those of the fit (1 / Σv⁴ of a unit vector v)."""

@@ -50,6 +50,9 @@ class RelativesSettings:
     fewest_members: int = 5  # People with most of their genome from a population whose mean kinship is looked at.
     # Standard errors of an unrelated pair that a kinship must reach: none of a million pairs does by chance.
     certain: float = 6.0
+    # SNPs called in both that link two people; without linked people frequencies of one half are not comparable
+    # with those of the other. Panels of fewer SNPs need a tenth of them.
+    common_snps: int = 20
     # Calls without a difference that make two samples one, where heterozygous calls are too few to say (inbred
     # lines).
     identical_calls: int = 500
@@ -64,7 +67,8 @@ class Kinship:
     """Close relatives: pairs (pair, 2) of places in the panel, their kinships (pair,), and who was looked at.
 
     `within` (population,) is the mean kinship of those with most of their genome from a population, 0 where they are
-    too few; `error` (population,) the standard error of one such pair.
+    too few; `error` (population,) the standard error of one such pair. `n_groups` counts groups of people without a SNP
+    that was called in people of two groups.
     """
 
     pairs: NDArray[np.intp]
@@ -72,6 +76,7 @@ class Kinship:
     people: NDArray[np.intp]
     within: Floats
     error: Floats
+    n_groups: int = 1
 
     @property
     def n_duplicates(self) -> int:
@@ -154,7 +159,10 @@ def close_relatives(genotypes: AnyGenotypes, proportions: Floats) -> Kinship:
     kinship[identical] = 0.5
     pairs = np.argwhere(np.triu(related | identical, 1))
     within, unsure = _within(kinship, error, proportions[people])
-    return Kinship(people[pairs], np.asarray(kinship[pairs[:, 0], pairs[:, 1]], np.float64), people, within, unsure)
+    linked = both >= min(RELATIVES.common_snps, n_snps / 10)
+    n_groups = 1 if linked.all() else int(connected_components(linked, directed=False)[0])
+    values = np.asarray(kinship[pairs[:, 0], pairs[:, 1]], np.float64)
+    return Kinship(people[pairs], values, people, within, unsure, n_groups)
 
 
 def _within(kinship: Floats, error: Floats, proportions: Floats) -> tuple[Floats, Floats]:

@@ -65,10 +65,12 @@ class AncestryLimits:
     # Fraction of the difference between two populations that a tenth of the genome may hold: where they differ
     # everywhere it is a sixth.
     concentrated: float = 0.5
+    few_snps: float = 0.7  # The same of a tenth of the SNPs, relative to p(1 − p): where drift makes it 44 %.
     # Fraction of the SNPs that may lack heterozygotes in a group of people: X is 5 % of the human genome, and
     # such SNPs of males count for too much, but too few to move proportions.
     one_copy: float = 0.05
-    lacking: float = 0.1  # Fraction of the SNPs that may lack heterozygotes in everybody.
+    # Fraction of the SNPs that may lack heterozygotes in everybody, or have too many.
+    lacking: float = 0.1
 
 
 LIMITS = AncestryLimits()
@@ -92,6 +94,7 @@ def examine_ancestry(
     heterozygotes: Heterozygotes,
     names: list[str],
     concentrated: tuple[float, tuple[int, int]] = (0.0, (0, 1)),
+    in_few_snps: tuple[float, tuple[int, int]] = (0.0, (0, 1)),
 ) -> Examination:
     """Diagnose a fit.
 
@@ -123,6 +126,8 @@ def examine_ancestry(
         Names of the people.
     concentrated : tuple of float and tuple of int
         Largest fraction of a difference between two populations that a tenth of the genome holds, and these two.
+    in_few_snps : tuple of float and tuple of int
+        The same of a tenth of the SNPs, wherever they are.
 
     Returns
     -------
@@ -161,10 +166,12 @@ def examine_ancestry(
             f"differences between people may be noise; bring more SNPs, or {_FEWER}.",
             value=middle, limit=LIMITS.wide,
         )  # fmt: skip
+    _examine_groups(examiner, kinship)
     _examine_relatives(examiner, proportions, kinship, names)
     _examine_snps(examiner, linkage, heterozygotes)
     if K > 1:
         _examine_concentration(examiner, *concentrated)
+        _examine_few_snps(examiner, *in_few_snps)
     examiner.check_converged(converged, "EM", "proportions")
     if refit is not None and K > 1:
         _examine_other_start(examiner, proportions, log_likelihood, *refit())
@@ -195,8 +202,8 @@ def _examine_number(examiner: Examiner, K: int, spectrum: Floats, carriers: Call
     found = examiner.check(
         "structure_found", "Structure in the calls above their noise", stands or seen > 1,
         f"No structure found: no singular value of the calls exceeds those after it by {LIMITS.eigengap:g} spans of "
-        f"the next five (the largest eigengap is {largest:.2f}), as in one population; do not interpret the "
-        "proportions, or bring more SNPs and people.",
+        f"the next five (the largest eigengap is {largest:.2f}), as in one population, or where nobody is "
+        "unmixed; do not interpret the proportions, or bring more SNPs and people, unmixed ones among them.",
         value=largest, limit=LIMITS.eigengap,
     )  # fmt: skip
     if not found:
@@ -225,6 +232,16 @@ def _examine_number(examiner: Examiner, K: int, spectrum: Floats, carriers: Call
 def is_shown(report: FitReport) -> bool:
     """Whether no check rejected the number of populations, so that it may be announced as found."""
     return not {check.name for check in report.checks if not check.passed} & NUMBER_CHECKS
+
+
+def _examine_groups(examiner: Examiner, kinship: Kinship) -> None:
+    examiner.check(
+        "common_snps", "Groups of people without a common SNP", kinship.n_groups < 2,
+        f"The people form {kinship.n_groups} groups (limit 1) without SNPs that were called in people of two of them: "
+        "which population of one group is which of another cannot be known, and a group may pass for a population; "
+        "fit each group by itself, or keep the SNPs that all of them have.",
+        value=kinship.n_groups, limit=1, level="not identifiable",
+    )  # fmt: skip
 
 
 def _examine_populations(examiner: Examiner, proportions: Floats, frequencies: Floats) -> None:
@@ -337,13 +354,20 @@ def _examine_snps(examiner: Examiner, linkage: Linkage, found: Heterozygotes) ->
         "chromosomes and mitochondria out (PLINK sets: do not give --all-chromosomes).",
         value=haploid, limit=LIMITS.one_copy,
     )  # fmt: skip
+    too_many = found.excess > found.lacking_in_others
+    departing = max(found.excess, found.lacking_in_others)
+    why = (
+        "first crosses, dominant markers, or one copy written as 0 and 1"
+        if too_many
+        else "inbreeding, missed heterozygotes or structure that the model does not hold"
+    )
     examiner.check(
-        "hardy_weinberg", "SNPs that lack heterozygotes", found.lacking_in_others <= LIMITS.lacking,
-        f"{found.lacking_in_others:.0%} of the SNPs have fewer heterozygous calls than the model expects (by more than "
-        f"{SNPS.lacking:g} standard deviations; limit {LIMITS.lacking:.0%}): inbreeding, missed heterozygotes or "
-        "structure that the model does not hold; ask for more populations (n_populations, --populations), or leave out "
-        "SNPs that fail a test of Hardy-Weinberg proportions (plink2 --hwe).",
-        value=found.lacking_in_others, limit=LIMITS.lacking,
+        "hardy_weinberg", "SNPs that depart from Hardy-Weinberg proportions", departing <= LIMITS.lacking,
+        f"{departing:.0%} of the SNPs have {'more' if too_many else 'fewer'} heterozygous calls than the model expects "
+        f"(by more than {SNPS.lacking:g} standard deviations; limit {LIMITS.lacking:.0%}): {why}, so standard errors "
+        "are wrong; ask for more populations (n_populations, --populations), or leave out SNPs that fail a test of "
+        "Hardy-Weinberg proportions (plink2 --hwe).",
+        value=departing, limit=LIMITS.lacking,
     )  # fmt: skip
 
 
@@ -356,6 +380,17 @@ def _examine_concentration(examiner: Examiner, fraction: float, of: tuple[int, i
         f"{LIMITS.concentrated:.0%}): an inversion or another stretch of linked SNPs makes them, and no common "
         "descent; leave this stretch out, or thin the SNPs and fit again (plink2 --indep-pairwise 50 10 0.1).",
         value=fraction, limit=LIMITS.concentrated,
+    )  # fmt: skip
+
+
+def _examine_few_snps(examiner: Examiner, fraction: float, of: tuple[int, int]) -> None:
+    examiner.quantities["few_snps"] = fraction
+    examiner.check(
+        "few_snps", "Difference of two populations that a tenth of the SNPs holds", fraction <= LIMITS.few_snps,
+        f"A tenth of the SNPs holds {fraction:.0%} of the difference between populations {of[0]} and {of[1]} (limit "
+        f"{LIMITS.few_snps:.0%}; drift makes 44 %): few SNPs make them, as where a batch of people has alleles of the "
+        "other strand; compare allele frequencies of the batches, and leave these SNPs out.",
+        value=fraction, limit=LIMITS.few_snps,
     )  # fmt: skip
 
 
