@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import exp, log, sqrt
 
 import numpy as np
@@ -512,3 +513,31 @@ def test_the_expected_error_of_simulated_pairs_is_the_actual_one():
         ratios.append(fitted.report_.expected.value / actual)
     assert min(ratios) > 0.6
     assert max(ratios) < 1.7
+
+
+def test_every_check_has_a_name_a_title_and_a_failure_a_number_and_something_to_do():
+    rng = np.random.default_rng(0)
+    world = pairs_of(100, 4000, "topics", n_components=3, random_state=0).counts.toarray()
+    even = rng.poisson(1.0, (60, 60))
+    triangle = np.triu(even, 1) + np.tril(even, -1).T
+    hollow = world.copy()
+    np.fill_diagonal(hollow, 0)
+    given = [(2, even, {}), (None, even, {}), (2, world, {}), (6, world, {}), (3, 4 * world, {}), (3, 0.3 * world, {}),
+             (2, triangle, {}), (2, triangle, {"symmetric": True}), (None, hollow, {}),
+             (4, world, {"max_iter": 1})]  # fmt: skip
+    failed = []
+    for number, counts, settings in given:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = PairMatrix(number, **settings).fit(counts).report_
+        assert len({check.name for check in report.checks}) == len(report.checks)
+        assert all(check.title and check.level in ("caution", "not identifiable") for check in report.checks)
+        assert report.expected is not None
+        assert 0 <= report.expected.value <= 1
+        failed += [check for check in report.checks if not check.passed]
+    assert len({check.name for check in failed}) >= 8
+    for check in failed:
+        assert any(letter.isdigit() for letter in check.reason) or check.name in ("converged", "whole_counts"), check
+        assert any(f"{verb} " in check.reason.lower() for verb in
+                   ("use", "count", "give", "divide", "raise", "set", "chooses", "remove", "leave")), check  # fmt: skip
+        assert check.reason.endswith("."), check

@@ -36,7 +36,7 @@ class TopicDocuments:
     --------
     >>> from latentfit.simulate import topic_documents
     >>> data = topic_documents(30, 40, 2, random_state=0)
-    >>> bool(abs(data.shares.sum(axis=1) - 1).max() < 1e-12)
+    >>> bool(abs(data.proportions.sum(axis=1) - 1).max() < 1e-12)
     True
     """
 
@@ -88,7 +88,7 @@ def topic_documents(
     --------
     >>> from latentfit.simulate import topic_documents
     >>> data = topic_documents(100, 50, 3, random_state=0)
-    >>> data.counts.shape, data.topics.shape, data.shares.shape
+    >>> data.counts.shape, data.topics.shape, data.proportions.shape
     ((100, 50), (3, 50), (100, 3))
     """
     if min(n_documents, n_words, n_topics) < 1 or not (length > 0 and alpha > 0 and spread > 0):

@@ -1,10 +1,10 @@
 """Documents that are nearly the same: form letters, syndicated articles, versions of one text.
 
 Two documents are near-duplicates when their similarity Σ min(a_w, b_w) / Σ max(a_w, b_w) lies nearer to one than to
-what two independent documents with these proportions would have, and the words they share, Σ min, five standard errors
-above it. For two Poisson counts of mean μ, E min = μ − E|a − b|/2 with E|a − b| = 2μ e^{−2μ} (I₀(2μ) + I₁(2μ)), and
-var min ≈ μ − (E|a − b|)²/4. Candidates share minima of hashes over their words: a minimum is shared with the
-probability of their Jaccard similarity.
+what two independent documents with these proportions would have, and the words they share, Σ min, four standard errors
+above it. For two Poisson counts of mean μ = λ/2, with D = |a − b| and S = a + b: min = (S − D)/2, E D = g(λ) = λ e^{−λ}
+(I₀(λ) + I₁(λ)), E D² = λ, E S² = λ + λ², and E S D = λ (g + g') with g' = e^{−λ} I₀(λ), since S is Poisson. Candidates
+share minima of hashes over their words: a minimum is shared with the probability of their Jaccard similarity.
 
 Paper     Broder 1997 (minima of hashes); Skellam 1946 (the difference of Poisson counts)
 Needs     documents without exact duplicates, their proportions, the topics
@@ -38,7 +38,7 @@ class NearDuplicateSettings:
     fewest_tokens: int = 20  # shorter documents are alike by chance
     most_documents: int = 2_000  # of more, those with the smallest hash are looked at
     similar: float = 0.5  # similarity below which two documents are never near-duplicates
-    errors: float = 5.0  # standard errors by which they share more words than independent documents
+    errors: float = 4.0  # standard errors by which they share more words than independent documents: one pair in 30,000
 
 
 NEAR_DUPLICATES = NearDuplicateSettings()
@@ -100,5 +100,9 @@ def _shared(documents: Documents, one: NDArray[np.intp], other: NDArray[np.intp]
 
 def _expected_shared(mean: Floats) -> tuple[Floats, Floats]:
     """The same for two independent documents with expected counts (D, M): its mean and standard error (D,)."""
-    difference = 2 * mean * (i0e(2 * mean) + i1e(2 * mean))  # E|a − b|
-    return (mean - difference / 2).sum(axis=1), np.sqrt((mean - difference**2 / 4).sum(axis=1))
+    total = 2 * mean
+    slope = i0e(total)
+    difference = total * (slope + i1e(total))
+    least = mean - difference / 2
+    square = (2 * total + total**2 - 2 * total * (difference + slope)) / 4  # E min²
+    return least.sum(axis=1), np.sqrt(np.maximum((square - least**2).sum(axis=1), 0.0))
