@@ -99,9 +99,9 @@ def test_rows_that_should_be_the_only_ones_of_their_kind():
     rows = clustered(rng, n=300, columns=20)
     proportion, number = repeated_rows(*fitted(rows))
     assert proportion < 0.1
-    assert number > 200
+    assert number > 100
     some = np.vstack([rows, rows[:150]])
-    assert repeated_rows(*fitted(some))[0] > 0.4
+    assert repeated_rows(*fitted(some))[0] > 0.5
     assert repeated_rows(*fitted(np.repeat(rows, 3, axis=0)))[0] == pytest.approx(1.0)
     assert repeated_rows(*fitted(clustered(rng, n=2_000, columns=5))) is None  # all combinations are common
 

@@ -38,7 +38,7 @@ class AlternativeSettings:
     missing_rows: int = 20_000
     explaining: int = 3  # observed columns that may explain where another one is missing
     explains_at: float = 1e-3  # level at which such a column is taken in
-    unlikely: float = 0.05  # equal rows expected of a row, below which it should be the only one of its kind
+    unlikely: float = 0.01  # equal rows expected of a row, below which it should be the only one of its kind
     min_unlikely: int = 20  # such rows that are needed for a proportion
     rank_cells: int = 2**10  # combinations of categories up to which the Jacobian is formed
     rank_relative: float = 1e-8  # singular values below this proportion of the largest are zero
@@ -188,7 +188,8 @@ def repeated_rows(table: Table, mixture: Mixture) -> tuple[float, int] | None:
     """Proportion of the rows that the clusters make unique and that have an equal row all the same, and their number.
 
     A row that the model expects fewer than `unlikely` equals of should have none. Rows written twice, people asked
-    twice and merged files break that rule; so does no cluster. None where hardly a row is so unlikely.
+    twice and merged files break that rule. Clusters that fit badly break it too, but less: of the unlikely rows of
+    NLTCS (21,574 people, 16 disabilities, three clusters) a third have an equal. None where few rows are so unlikely.
     """
     counts = table.rows_each() if table.sampling else np.round(table.each_weight()).astype(np.int64)
     n = int(counts.sum())

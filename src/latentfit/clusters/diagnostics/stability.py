@@ -40,7 +40,7 @@ from latentfit.engine.memory import MemoryEngine, posterior_of
 class StabilitySettings:
     """How much is refitted."""
 
-    max_rows: int = 20_000  # rows that are refitted, half of them on each side
+    max_rows: int = 10_000  # rows that are refitted, half of them on each side
     work: int = 20_000_000  # rows × columns × clusters of one pass: above it fewer rows are refitted
     min_rows: int = 500  # however wide the table is
     spectral_draws: int = 2  # spectral initialisations of a refit, beside those of merged classes

@@ -67,7 +67,7 @@ class CheckSettings:
     dissolved: float = 0.5  # Jaccard index below which Hennig (2007) calls a cluster dissolved
     optimum: float = 1.0  # nats by which another optimum may lie higher before it is reported
     missing_level: float = 1e-3  # level at which values are said to be missing by cluster
-    repeated: float = 0.2  # rows with an equal among those that should have none: 5 % at most are expected to
+    repeated: float = 0.5  # rows with an equal among those that should have none; clusters that fit badly make a third
     coverage: float = 0.8  # of the interval of the expected misclassification
 
 
