@@ -51,7 +51,7 @@ def test_rare_rows_that_repeat_are_counted():
     codes = (rng.random((200, 16)) < np.where(rng.integers(2, size=(200, 1)), 0.8, 0.2)).astype(np.uint8)
     once, twice = (repeated_rows(group_rows(table_of(c)), even(16)) for c in (codes, np.vstack([codes, codes[:60]])))
     assert once.divisor == twice.divisor == 1
-    assert once.share < 0.05 < twice.share
+    assert once.excess < 0.05 < twice.excess
     assert twice.n_repeated - once.n_repeated > 30
 
 

@@ -1,4 +1,4 @@
-"""Can the predictions of a classifier be believed? It is asked for labels of rows that its fit did not see.
+"""Can the predictions of a classifier be relied on? It is asked for labels of rows that its fit did not see.
 
 The yardstick is the label's proportion: who knows nothing of a row gives every label its proportion, and calls the most
 frequent one. A row's gain is ``log P(label | row) − log proportion(label)``; it is an estimate of what the columns say

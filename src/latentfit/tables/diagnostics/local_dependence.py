@@ -38,7 +38,7 @@ from latentfit.tables.diagnostics.pairs import (
 class RivalSettings:
     """How far the search for the rival goes."""
 
-    work: int = 1_000_000  # Rows · columns · classes of a pass of EM, by which rows are chosen.
+    work: int = 1_000_000  # Rows · columns · classes of an iteration of EM, by which rows are chosen.
     sampled_rows: int = 2_000  # Rows that are looked at however wide the table is.
     max_iter: int = 40  # EM iterations of a fit: with SQUAREM enough to settle to a fraction of a nat.
     merges: int = 4  # Classes that the rival may have less.

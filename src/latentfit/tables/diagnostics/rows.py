@@ -43,7 +43,7 @@ class RepeatedRows:
     expected: float  # of these, by the model
 
     @property
-    def share(self) -> float:
+    def excess(self) -> float:
         """Proportion of the rare rows that repeat another one, beyond what the model expects."""
         return max(self.n_repeated - self.expected, 0.0) / max(self.n_rare, 1)
 

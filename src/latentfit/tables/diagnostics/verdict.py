@@ -1,4 +1,4 @@
-"""Can the classes of this table be believed? The verdict on latent classes, with the numbers behind it.
+"""Can the classes of this table be relied on? The verdict on latent classes, with the numbers behind it.
 
 `not identifiable` when the table fits a whole family of answers: fewer than three columns that depend on one
 another, too few categories for so many classes, columns in parts that no row shows together, classes that are one
@@ -287,14 +287,14 @@ def _examine_rows(examiner: Examiner, table: Table, mixture: Mixture) -> None:
     else:
         what = (
             f"{found.n_repeated} of {found.n_rare} rows that the model expects less than once repeat another row, "
-            f"{found.share:.0%} more than expected (limit {THRESHOLDS.repeated:.0%})"
+            f"{found.excess:.0%} more than expected (limit {THRESHOLDS.repeated:.0%})"
         )
-    many = found.n_repeated >= THRESHOLDS.min_other and found.share > THRESHOLDS.repeated
+    many = found.n_repeated >= THRESHOLDS.min_other and found.excess > THRESHOLDS.repeated
     examiner.check(
         "duplicated_rows", "Repeated rows", found.divisor == 1 and not many,
         f"{what}: rows seem to be duplicated, and count as evidence that they are not; remove the duplicates, or give "
         "weights that count people (--weights).",
-        value=found.divisor if found.divisor > 1 else found.share,
+        value=found.divisor if found.divisor > 1 else found.excess,
         limit=1 if found.divisor > 1 else THRESHOLDS.repeated,
     )  # fmt: skip
     absent = most_absent_row(table, mixture)
@@ -551,12 +551,12 @@ def _examine_refits(examiner: Examiner, table: Table, mixture: Mixture) -> float
     }  # fmt: skip
     if mixture.n_classes > 1:
         near = found.shortfall < THRESHOLDS.near_optimum
-        beside = "above" if found.shortfall < 0 else "below"
+        side = "above" if found.shortfall < 0 else "below"
         examiner.check(
             "seed_agreement", "Rows that a fit from another seed puts in the same class",
             found.agreement >= THRESHOLDS.agreement or not near,
             f"A fit from another seed puts only {found.agreement:.0%} of the rows in the same class (limit "
-            f"{THRESHOLDS.agreement:.0%}), and its log-likelihood is {abs(found.shortfall):.1f} units {beside}: "
+            f"{THRESHOLDS.agreement:.0%}), and its log-likelihood is {abs(found.shortfall):.1f} units {side}: "
             "different classes explain the table equally well; raise n_init (--n-init), or ask for fewer classes "
             "(--components).",
             value=found.agreement, limit=THRESHOLDS.agreement,
