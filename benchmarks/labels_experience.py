@@ -39,7 +39,7 @@ from latentfit.labels.diagnostics.workers import own_posterior, worker_quality
 from latentfit.labels.estimator import CrowdSettings, fit_crowd
 from latentfit.simulate import crowd
 
-GROUPS = {"dog52": "dog", "ZenCrowd_us": "ZenCrowd_in"}
+GROUPS = {"dog52": "dog", "fej2013": "fact", "relevance": "trec"}
 EXPONENTS = np.array([0.2, 0.25, 0.3, 0.35, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.6, 0.65, 0.7, 0.8, 1.0])
 LEAST_ERROR = 2e-3
 BINS = 10
