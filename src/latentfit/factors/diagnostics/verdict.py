@@ -394,8 +394,8 @@ def _examine_rivals(
     evidence = [rival.cost / rival.needed for rival in found if 0 < rival.needed < np.inf and rival.cost < np.inf]
     examiner.check(
         "unique_switches", "Log-likelihood that another set of switches loses, over what is evidence", not standing,
-        f"{_report_rival(standing, on)} It loses {standing[0].cost:.1f} nats; {standing[0].needed:.1f} (limit) would be "
-        "evidence against it." if standing else "",
+        f"{_report_rival(standing, on)} It loses {standing[0].cost:.1f} nats; {standing[0].needed:.1f} (limit) would "
+        "be evidence against it." if standing else "",
         value=min(evidence, default=None), limit=1.0, level="not identifiable",
     )  # fmt: skip
 
