@@ -129,10 +129,6 @@ class Examiner:
         self.checks.append(Check(name, title, bool(passed), measured, bound, tail, level, said))
         return bool(passed)
 
-    def doubt(self, level: Verdict, sentence: str) -> None:
-        """Add a failed check without name or value."""
-        self.checks.append(Check("finding", "finding", False, level=level, reason=sentence))
-
     def check_size(self, number: float, things: str) -> bool:
         """Check that the sample is not smaller than `FEWEST`."""
         return self.check(
