@@ -179,7 +179,7 @@ def test_each_fold_is_judged_by_a_fit_without_it(work, passes, monkeypatch):
         rest = table_of(codes[copies.unique_row[fold != held]])
         fitted = em(table_steps(rest, 2, 1.0, 1), mixture, max_iter=passes, tol=0.0, accelerate=True).params
         doubt = 1 - posterior_of(MemoryEngine(table, 1), fitted)[0][copies.unique_row, label]
-        np.testing.assert_allclose(found.doubt[fold == held], doubt[fold == held], atol=1e-9)
+        np.testing.assert_allclose(found.uncertainty[fold == held], doubt[fold == held], atol=1e-9)
         by_label = [doubt[label == k].mean() for k in range(2)]
         np.testing.assert_allclose(found.by_fold[held], by_label, atol=1e-9)
 

@@ -112,9 +112,9 @@ def test_form_letters_are_near_duplicates(copies, passed):
     counts = multinomials(2, law, np.ones((200, 1)), 60)
     counts[:copies] = counts[copies // 20]  # the same letter, a few words filled in
     counts[:copies] += rng.multinomial(5, law[0], copies) if copies else 0
-    share, looked_at = duplicates.near_duplicate_share(documents_of(counts), law, np.ones((200, 1)))
+    proportion, looked_at = duplicates.near_duplicate_proportion(documents_of(counts), law, np.ones((200, 1)))
     assert looked_at == 200
-    assert share == pytest.approx(copies / 200, abs=0.02)
+    assert proportion == pytest.approx(copies / 200, abs=0.02)
     examiner = Examiner()
     topics._examine_near_duplicates(examiner, documents_of(counts), law, np.ones((200, 1)))
     assert check_of(examiner, "near_duplicates").passed == passed
@@ -123,8 +123,8 @@ def test_form_letters_are_near_duplicates(copies, passed):
 def test_documents_over_few_words_are_alike_without_being_copies():
     law = np.array([[0.6, 0.2, 0.1, 0.05, 0.05]])
     counts = multinomials(3, law, np.ones((100, 1)), 60)
-    share, _ = duplicates.near_duplicate_share(documents_of(counts), law, np.ones((100, 1)))
-    assert share == 0
+    proportion, _ = duplicates.near_duplicate_proportion(documents_of(counts), law, np.ones((100, 1)))
+    assert proportion == 0
 
 
 def test_of_many_documents_those_with_the_smallest_hash_keep_copies_together(monkeypatch):
@@ -132,9 +132,9 @@ def test_of_many_documents_those_with_the_smallest_hash_keep_copies_together(mon
     law = np.full((1, 500), 1 / 500)
     counts = multinomials(4, law, np.ones((150, 1)), 60)
     counts = np.concatenate([counts, counts + np.eye(500, dtype=int)[:150]])  # each twice, one word more
-    share, looked_at = duplicates.near_duplicate_share(documents_of(counts), law, np.ones((300, 1)))
+    proportion, looked_at = duplicates.near_duplicate_proportion(documents_of(counts), law, np.ones((300, 1)))
     assert looked_at == 60
-    assert share > 0.8
+    assert proportion > 0.8
 
 
 # --------------------------------------------------------------- structure

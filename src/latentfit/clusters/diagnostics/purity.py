@@ -70,8 +70,8 @@ Names = tuple[str | int, ...]
 class CrossFit:
     """Doubt that rows belong where they were put, by parameters that have not seen them."""
 
-    doubt: Floats  # (c,) of every single row: 1 − posterior of its own cluster
-    by_fold: Floats  # (folds, K) mean of `doubt` in each cluster under the parameters of each fold
+    uncertainty: Floats  # (c,) of every single row: 1 − posterior of its own cluster
+    by_fold: Floats  # (folds, K) mean of `uncertainty` in each cluster under the parameters of each fold
 
 
 def cross_fit(
@@ -84,11 +84,11 @@ def cross_fit(
     n_jobs: int | None = 1,
     tied: NDArray[np.bool_] | None = None,
 ) -> CrossFit:
-    """The doubt of single rows about their cluster `label` (c,), each under parameters fitted without its fold.
+    """The uncertainty of single rows about their cluster `label` (c,), each under parameters fitted without its fold.
 
     Cells that are `tied` (C,) have one probability for all classes, as in the fit.
     """
-    doubt, by_fold = np.empty(len(label)), []
+    uncertainty, by_fold = np.empty(len(label)), []
     fold = (copies.uniform(SETTINGS.fold_salt) * SETTINGS.folds).astype(np.intp)
     per_pass = max(len(label) * table.n_columns * mixture.n_classes * (SETTINGS.folds - 1), 1)
     n_iter = min(max(SETTINGS.fold_work // per_pass, 1), SETTINGS.n_iter)
@@ -100,9 +100,9 @@ def cross_fit(
             steps = table_steps(_unique_rows(table, copies, rest), mixture.n_classes, smoothing, n_jobs, tied=tied)
             params = em(steps, mixture, max_iter=n_iter, tol=0.0, accelerate=True).params
         moved = 1 - posterior_of(looked_at, params)[0][of, label]
-        doubt[~rest] = moved[~rest]
+        uncertainty[~rest] = moved[~rest]
         by_fold.append(mean_by_label(moved, label, copies.weight, mixture.n_classes))
-    return CrossFit(doubt, np.array(by_fold))
+    return CrossFit(uncertainty, np.array(by_fold))
 
 
 def mean_by_label(values: Floats, label: NDArray[np.intp], weight: Floats, K: int) -> Floats:
@@ -286,9 +286,9 @@ def stated_impurity(crossed: CrossFit, label: NDArray[np.intp], weight: Floats) 
     """Mean posterior error probability (K,) of each cluster's rows, and what their true proportion of rows of other
     classes stays below in 19 cases of 20."""
     folds, K = crossed.by_fold.shape
-    stated = mean_by_label(crossed.doubt, label, weight, K)
+    stated = mean_by_label(crossed.uncertainty, label, weight, K)
     part = weight / np.bincount(label, weight, minlength=K)[label]
-    probability = np.bincount(label, np.square(part) * crossed.doubt * (1 - crossed.doubt), minlength=K)
+    probability = np.bincount(label, np.square(part) * crossed.uncertainty * (1 - crossed.uncertainty), minlength=K)
     jackknife = (folds - 1) * crossed.by_fold.var(axis=0)
     return stated, np.minimum(stated + SETTINGS.one_sided * np.sqrt(probability + jackknife), 1.0)
 
@@ -302,8 +302,10 @@ def expected_misplaced(crossed: CrossFit, label: NDArray[np.intp], weight: Float
     part = weight / weight.sum()
     of_cluster = np.bincount(label, part, minlength=K)
     by_fold = np.nan_to_num(crossed.by_fold) @ of_cluster
-    variance = float(np.square(part) @ (crossed.doubt * (1 - crossed.doubt))) + (folds - 1) * float(by_fold.var())
-    return float(part @ crossed.doubt), float(np.sqrt(max(variance, 0.0)))
+    variance = float(np.square(part) @ (crossed.uncertainty * (1 - crossed.uncertainty))) + (folds - 1) * float(
+        by_fold.var()
+    )
+    return float(part @ crossed.uncertainty), float(np.sqrt(max(variance, 0.0)))
 
 
 def class_ranks(mixture: Mixture) -> NDArray[np.intp]:

@@ -72,7 +72,7 @@ class Thresholds:
     repeat_errors: float = 5.0
     # Proportion of a fit's dependence (its χ²) that one pair of items may carry; of few cells each carries much.
     one_pair: float = 0.25
-    cells_per_share: float = 10.0
+    cells_per_proportion: float = 10.0
     # Pairs of an item with itself: proportion of all pairs that are missing or too many, and p-value. Where they are
     # missing, a model of low rank needs further components to make holes in the diagonal.
     self_pairs: float = 0.005
@@ -211,13 +211,13 @@ def _examine_counting(examiner: Examiner, evidence: PairEvidence) -> None:
     )  # fmt: skip
     if counts.whole and counts.matrix.nnz:
         divisor = int(np.gcd.reduce(counts.matrix.data))
-        chance = float(divisor ** -float(min(counts.matrix.nnz, 100))) if divisor > 1 else 1.0
+        probability = float(divisor ** -float(min(counts.matrix.nnz, 100))) if divisor > 1 else 1.0
         examiner.check(
-            "common_divisor", "Counts without a common divisor", chance > THRESHOLDS.divisor_p,
+            "common_divisor", "Counts without a common divisor", probability > THRESHOLDS.divisor_p,
             f"Every count is a multiple of {divisor}, where 1 is expected: pairs look as if each had been written "
             f"{divisor} times, or rounded, so that there is less evidence than their number says; divide the counts by "
             f"{divisor}, or leave the repeated lines out.",
-            value=divisor, limit=1, p_value=chance,
+            value=divisor, limit=1, p_value=probability,
         )  # fmt: skip
     if evidence.symmetric and evidence.symmetry is not None:
         largest = max(evidence.symmetry.by_pair, evidence.symmetry.by_item)
@@ -227,14 +227,14 @@ def _examine_counting(examiner: Examiner, evidence: PairEvidence) -> None:
             "B was made symmetric, so that it is wrong in both orders; use symmetric=False.",
             value=largest, limit=LOPSIDED,
         )  # fmt: skip
-    share = proportion_in_cycles(counts) if counts.same_items and not evidence.symmetric else None
-    if share is not None:
+    proportion = proportion_in_cycles(counts) if counts.same_items and not evidence.symmetric else None
+    if proportion is not None:
         examiner.check(
-            "order_of_items", "Items that pairs lead back to", share > 0,
-            f"All pairs follow one order of the items ({share:.0%} of the items are led back to; more than 0 % must "
+            "order_of_items", "Items that pairs lead back to", proportion > 0,
+            f"All pairs follow one order of the items ({proportion:.0%} of the items are led back to; more than 0 % must "
             "be), as where the smaller of two ids is always written first; such a triangle has no low rank. Use "
             "symmetric=True if the order within a pair means nothing.",
-            value=share, limit=0,
+            value=proportion, limit=0,
         )  # fmt: skip
 
 
@@ -377,15 +377,15 @@ def _examine_cells(examiner: Examiner, evidence: PairEvidence) -> None:
     if counts.whole:
         _examine_repeats(examiner, evidence, rows[apart], columns[apart], times[apart])
     if evidence.n_components > 1:
-        share, row, column = strongest_pair(factored, rows, columns, symmetric=evidence.symmetric)
-        limit = max(THRESHOLDS.one_pair, THRESHOLDS.cells_per_share / counts.matrix.nnz)
+        proportion, row, column = strongest_pair(factored, rows, columns, symmetric=evidence.symmetric)
+        limit = max(THRESHOLDS.one_pair, THRESHOLDS.cells_per_proportion / counts.matrix.nnz)
         names = f"{str(counts.row_names[row])!r} and {str(counts.column_names[column])!r}"
         examiner.check(
-            "strongest_pair", "Dependence that the strongest pair carries", share <= limit,
-            f"One pair, {names}, carries {share:.0%} of the fitted dependence, more than {limit:.0%}: the "
+            "strongest_pair", "Dependence that the strongest pair carries", proportion <= limit,
+            f"One pair, {names}, carries {proportion:.0%} of the fitted dependence, more than {limit:.0%}: the "
             "components describe this pair and not kinds of items; see whether it was counted too often, and fit "
             "without it.",
-            value=share, limit=limit,
+            value=proportion, limit=limit,
         )  # fmt: skip
     if counts.same_items:
         expected = total * float(np.maximum(np.einsum("mk,mk->m", left, right), 0.0).sum())
@@ -420,17 +420,17 @@ def _examine_repeats(
     # variance of the sum over Poisson cells, Σ (2 μ² + 4 μ³), the cubes from the cells that were seen
     variance = (2 * expected + 4 * float((fitted**2) @ times)) * (2 if counts.symmetric else 1)
     surplus = float((times * (times - 1)).sum()) - expected
-    share = surplus / (2 * max(total, 1.0))
+    proportion = surplus / (2 * max(total, 1.0))
     errors = surplus / np.sqrt(max(variance, 1.0))
-    examiner.quantities |= {"repeated_pairs": share, "repeated_pairs_errors": float(errors)}
+    examiner.quantities |= {"repeated_pairs": proportion, "repeated_pairs_errors": float(errors)}
     examiner.check(
         "repeated_pairs", "Pairs repeated beyond what the fit explains",
-        share <= THRESHOLDS.repeats or errors <= THRESHOLDS.repeat_errors,
-        f"{min(share, 1.0):.0%} of the pairs repeat another one beyond what the fit explains ({errors:.0f} standard "
+        proportion <= THRESHOLDS.repeats or errors <= THRESHOLDS.repeat_errors,
+        f"{min(proportion, 1.0):.0%} of the pairs repeat another one beyond what the fit explains ({errors:.0f} standard "
         f"errors; limits {THRESHOLDS.repeats:.0%} and {THRESHOLDS.repeat_errors:.0f}): the fit misses structure, or "
         "lines are copied or come in runs, and then tests and errors are too sure; use n_components=None, leave "
         "repeated lines out, or count each source once.",
-        value=share, limit=THRESHOLDS.repeats,
+        value=proportion, limit=THRESHOLDS.repeats,
     )  # fmt: skip
 
 

@@ -162,8 +162,8 @@ def unexamined(n_rows: float) -> Examination:
 
 def expected_misclassification(table: Table, mixture: Mixture) -> Expectation:
     """What the model expects: the mean of one minus the largest posterior."""
-    doubt = 1 - posterior_of(MemoryEngine(table, 1), mixture)[0].max(axis=1)
-    value = float(np.average(doubt, weights=table.each_weight()))
+    uncertainty = 1 - posterior_of(MemoryEngine(table, 1), mixture)[0].max(axis=1)
+    value = float(np.average(uncertainty, weights=table.each_weight()))
     if mixture.n_classes == 1:
         return Expectation("misclassified rows", 0.0, sentence="With one class no row can be in the wrong one.")
     return Expectation(

@@ -44,7 +44,7 @@ class NearDuplicateSettings:
 NEAR_DUPLICATES = NearDuplicateSettings()
 
 
-def near_duplicate_share(documents: Documents, topics: Floats, proportions: Floats) -> tuple[float, int]:
+def near_duplicate_proportion(documents: Documents, topics: Floats, proportions: Floats) -> tuple[float, int]:
     """Proportion of the documents looked at that have a near-duplicate, and how many were looked at."""
     long = np.flatnonzero(documents.lengths >= NEAR_DUPLICATES.fewest_tokens)
     if len(long) < 2:

@@ -36,7 +36,7 @@ from latentfit.core.kernels import Floats
 from latentfit.core.verdict import Examination, Examiner, Expectation, FitReport
 from latentfit.topics.data.documents import Documents
 from latentfit.topics.diagnostics.coherence import top_words
-from latentfit.topics.diagnostics.duplicates import near_duplicate_share
+from latentfit.topics.diagnostics.duplicates import near_duplicate_proportion
 from latentfit.topics.em import TopicParams, TopicPrior, TopicSteps, begin
 from latentfit.topics.init import best_em_run, first_topics, random_topics, word_spectrum
 from latentfit.topics.moments import WordPairs
@@ -137,13 +137,13 @@ def examine_topics(
 def _examine_counts(examiner: Examiner, documents: Documents, distinct: Documents) -> None:
     """Duplicates of documents, and counts that are not whole or have a common divisor."""
     duplicates = documents.n_documents - distinct.n_documents
-    share, limit = duplicates / max(documents.n_documents, 1), THRESHOLDS.many_duplicates
+    proportion, limit = duplicates / max(documents.n_documents, 1), THRESHOLDS.many_duplicates
     examiner.check(
-        "duplicates", "Documents that duplicate others", share < limit,
-        f"{duplicates} of the {documents.n_documents} documents ({share:.0%}, limit {limit:.0%}) duplicate others word "
+        "duplicates", "Documents that duplicate others", proportion < limit,
+        f"{duplicates} of the {documents.n_documents} documents ({proportion:.0%}, limit {limit:.0%}) duplicate others word "
         f"for word, so that they say what {_documents(distinct)} would, and the number of topics and the checks rest "
         "on those; leave the duplicates out.",
-        value=share, limit=limit,
+        value=proportion, limit=limit,
     )  # fmt: skip
     data = documents.matrix.data
     whole = bool((data == np.floor(data)).all())
@@ -156,13 +156,13 @@ def _examine_counts(examiner: Examiner, documents: Documents, distinct: Document
     )  # fmt: skip
     if whole and len(data):
         divisor = int(np.gcd.reduce(data.astype(np.int64)))
-        chance = float(divisor ** -float(min(len(data), 100))) if divisor > 1 else 1.0
+        probability = float(divisor ** -float(min(len(data), 100))) if divisor > 1 else 1.0
         examiner.check(
-            "common_divisor", "Counts without a common divisor", chance > THRESHOLDS.divisor_p,
+            "common_divisor", "Counts without a common divisor", probability > THRESHOLDS.divisor_p,
             f"Every count is a multiple of {divisor}, where 1 is expected: words look as if each had been written "
             f"{divisor} times, so that proportions rest on fewer tokens than there seem to be; divide the counts by "
             f"{divisor}.",
-            value=divisor, limit=1, p_value=chance,
+            value=divisor, limit=1, p_value=probability,
         )  # fmt: skip
 
 
@@ -170,14 +170,14 @@ def _examine_columns(examiner: Examiner, documents: Documents) -> None:
     """Columns that are no words: one that outweighs all others, numbers of documents."""
     used = int((documents.totals > 0).sum())
     top = int(documents.totals.argmax())
-    share, limit = float(documents.totals[top]) / max(documents.total, 1e-300), THRESHOLDS.one_word
+    proportion, limit = float(documents.totals[top]) / max(documents.total, 1e-300), THRESHOLDS.one_word
     if used >= THRESHOLDS.fewest_words:
         examiner.check(
-            "one_word", "Tokens of the most frequent word", share <= limit,
-            f"Word {str(documents.words[top])!r} is {share:.0%} of all tokens (limit {limit:.0%}), so that proportions "
+            "one_word", "Tokens of the most frequent word", proportion <= limit,
+            f"Word {str(documents.words[top])!r} is {proportion:.0%} of all tokens (limit {limit:.0%}), so that proportions "
             "mostly say how often it occurs: it may be a column that is no word, such as an identifier or a length; "
             "leave it out.",
-            value=share, limit=limit,
+            value=proportion, limit=limit,
         )  # fmt: skip
     names = [str(documents.words[word]) for word in identifier_words(documents)]
     examiner.check(
@@ -209,14 +209,14 @@ def _documents(documents: Documents) -> str:
 def _examine_near_duplicates(examiner: Examiner, documents: Documents, topics: Floats, proportions: Floats) -> None:
     """Documents that are nearly the same, beside exact duplicates."""
     first = ~documents.duplicates
-    share, looked_at = near_duplicate_share(documents.take(first), topics, proportions[first])
+    proportion, looked_at = near_duplicate_proportion(documents.take(first), topics, proportions[first])
     limit = THRESHOLDS.many_duplicates
     examiner.check(
-        "near_duplicates", "Documents with a near-duplicate", share < limit,
-        f"{share:.0%} of the documents (limit {limit:.0%}; {looked_at} were compared) are near-duplicates of another, "
+        "near_duplicates", "Documents with a near-duplicate", proportion < limit,
+        f"{proportion:.0%} of the documents (limit {limit:.0%}; {looked_at} were compared) are near-duplicates of another, "
         "such as form letters or versions of one text: topics then describe single texts, and the documents say less "
         "than their number; keep one version of each.",
-        value=share, limit=limit,
+        value=proportion, limit=limit,
     )  # fmt: skip
 
 
