@@ -231,8 +231,8 @@ def _examine_counting(examiner: Examiner, evidence: PairEvidence) -> None:
     if proportion is not None:
         examiner.check(
             "order_of_items", "Items that pairs lead back to", proportion > 0,
-            f"All pairs follow one order of the items ({proportion:.0%} of the items are led back to; more than 0 % must "
-            "be), as where the smaller of two ids is always written first; such a triangle has no low rank. Use "
+            f"All pairs follow one order of the items ({proportion:.0%} of the items are led back to; more than 0 % "
+            "must be), as where the smaller of two ids is always written first; such a triangle has no low rank. Use "
             "symmetric=True if the order within a pair means nothing.",
             value=proportion, limit=0,
         )  # fmt: skip
@@ -426,8 +426,8 @@ def _examine_repeats(
     examiner.check(
         "repeated_pairs", "Pairs repeated beyond what the fit explains",
         proportion <= THRESHOLDS.repeats or errors <= THRESHOLDS.repeat_errors,
-        f"{min(proportion, 1.0):.0%} of the pairs repeat another one beyond what the fit explains ({errors:.0f} standard "
-        f"errors; limits {THRESHOLDS.repeats:.0%} and {THRESHOLDS.repeat_errors:.0f}): the fit misses structure, or "
+        f"{min(proportion, 1.0):.0%} of the pairs repeat another one beyond what the fit explains ({errors:.0f} "
+        f"standard errors; limits {THRESHOLDS.repeats:.0%} and {THRESHOLDS.repeat_errors:.0f}): the fit misses structure, or "
         "lines are copied or come in runs, and then tests and errors are too sure; use n_components=None, leave "
         "repeated lines out, or count each source once.",
         value=proportion, limit=THRESHOLDS.repeats,

@@ -140,8 +140,8 @@ def _examine_counts(examiner: Examiner, documents: Documents, distinct: Document
     proportion, limit = duplicates / max(documents.n_documents, 1), THRESHOLDS.many_duplicates
     examiner.check(
         "duplicates", "Documents that duplicate others", proportion < limit,
-        f"{duplicates} of the {documents.n_documents} documents ({proportion:.0%}, limit {limit:.0%}) duplicate others word "
-        f"for word, so that they say what {_documents(distinct)} would, and the number of topics and the checks rest "
+        f"{duplicates} of the {documents.n_documents} documents ({proportion:.0%}, limit {limit:.0%}) duplicate others "
+        f"word for word, so that they say what {_documents(distinct)} would, and the number of topics and the checks rest "
         "on those; leave the duplicates out.",
         value=proportion, limit=limit,
     )  # fmt: skip
@@ -174,8 +174,8 @@ def _examine_columns(examiner: Examiner, documents: Documents) -> None:
     if used >= THRESHOLDS.fewest_words:
         examiner.check(
             "one_word", "Tokens of the most frequent word", proportion <= limit,
-            f"Word {str(documents.words[top])!r} is {proportion:.0%} of all tokens (limit {limit:.0%}), so that proportions "
-            "mostly say how often it occurs: it may be a column that is no word, such as an identifier or a length; "
+            f"Word {str(documents.words[top])!r} is {proportion:.0%} of all tokens (limit {limit:.0%}), so that "
+            "proportions mostly say how often it occurs: it may be a column that is no word, such as an identifier or a length; "
             "leave it out.",
             value=proportion, limit=limit,
         )  # fmt: skip
@@ -213,8 +213,8 @@ def _examine_near_duplicates(examiner: Examiner, documents: Documents, topics: F
     limit = THRESHOLDS.many_duplicates
     examiner.check(
         "near_duplicates", "Documents with a near-duplicate", proportion < limit,
-        f"{proportion:.0%} of the documents (limit {limit:.0%}; {looked_at} were compared) are near-duplicates of another, "
-        "such as form letters or versions of one text: topics then describe single texts, and the documents say less "
+        f"{proportion:.0%} of the documents (limit {limit:.0%}; {looked_at} were compared) are near-duplicates of "
+        "another, such as form letters or versions of one text: topics then describe single texts, and the documents say less "
         "than their number; keep one version of each.",
         value=proportion, limit=limit,
     )  # fmt: skip
