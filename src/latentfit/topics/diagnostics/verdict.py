@@ -141,8 +141,8 @@ def _examine_counts(examiner: Examiner, documents: Documents, distinct: Document
     examiner.check(
         "duplicates", "Documents that duplicate others", proportion < limit,
         f"{duplicates} of the {documents.n_documents} documents ({proportion:.0%}, limit {limit:.0%}) duplicate others "
-        f"word for word, so that they say what {_documents(distinct)} would, and the number of topics and the checks rest "
-        "on those; leave the duplicates out.",
+        f"word for word, so that they say what {_documents(distinct)} would, and the number of topics and the "
+        "checks rest on those; leave the duplicates out.",
         value=proportion, limit=limit,
     )  # fmt: skip
     data = documents.matrix.data
@@ -175,8 +175,8 @@ def _examine_columns(examiner: Examiner, documents: Documents) -> None:
         examiner.check(
             "one_word", "Tokens of the most frequent word", proportion <= limit,
             f"Word {str(documents.words[top])!r} is {proportion:.0%} of all tokens (limit {limit:.0%}), so that "
-            "proportions mostly say how often it occurs: it may be a column that is no word, such as an identifier or a length; "
-            "leave it out.",
+            "proportions mostly say how often it occurs: it may be a column that is no word, such as an identifier "
+            "or a length; leave it out.",
             value=proportion, limit=limit,
         )  # fmt: skip
     names = [str(documents.words[word]) for word in identifier_words(documents)]
@@ -214,8 +214,8 @@ def _examine_near_duplicates(examiner: Examiner, documents: Documents, topics: F
     examiner.check(
         "near_duplicates", "Documents with a near-duplicate", proportion < limit,
         f"{proportion:.0%} of the documents (limit {limit:.0%}; {looked_at} were compared) are near-duplicates of "
-        "another, such as form letters or versions of one text: topics then describe single texts, and the documents say less "
-        "than their number; keep one version of each.",
+        "another, such as form letters or versions of one text: topics then describe single texts, and the "
+        "documents say less than their number; keep one version of each.",
         value=proportion, limit=limit,
     )  # fmt: skip
 
