@@ -428,8 +428,8 @@ def _examine_repeats(
         proportion <= THRESHOLDS.repeats or errors <= THRESHOLDS.repeat_errors,
         f"{min(proportion, 1.0):.0%} of the pairs repeat another one beyond what the fit explains ({errors:.0f} "
         f"standard errors; limits {THRESHOLDS.repeats:.0%} and {THRESHOLDS.repeat_errors:.0f}): the fit misses "
-        "structure, or lines are copied or come in runs, and then tests and errors are too sure; use n_components=None, leave "
-        "repeated lines out, or count each source once.",
+        "structure, or lines are copied or come in runs, and then tests and errors are too sure; use "
+        "n_components=None, leave repeated lines out, or count each source once.",
         value=proportion, limit=THRESHOLDS.repeats,
     )  # fmt: skip
 
