@@ -52,7 +52,7 @@ class SelectionSettings:
     # stay below it, while few documents of a real text show two to three times as many directions as help to predict
     # it.
     most_factor: int = 2
-    fewest_documents: int = 20  # half of fewer documents than this tells nothing: one topic
+    fewest_documents: int = 20  # with fewer documents, halves are too small to compare numbers: one topic
     # Documents are left out a fifth at a time, each once: a number that hangs on which are left out is nobody's.
     folds: int = 5
     # Resamples of the documents left out, and the proportion of them from which a number is plausible.
