@@ -209,3 +209,7 @@ def test_a_consensus_whose_actual_error_is_outside_the_stated_interval_is_never_
     assert [check.name for check in found.checks] == ["actual_error"]
     assert all(words in reason and "On 200 tasks with known truth" in reason for reason in found.reasons)
     assert examine_truth(replace(report, expected=None), error, 200).checks == []
+
+
+def test_an_error_of_the_correlation_that_is_huge_leaves_the_prior():
+    assert experience_weight(0.0, 1e200) == pytest.approx(EXPERIENCE.prior)

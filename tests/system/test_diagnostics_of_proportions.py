@@ -320,7 +320,7 @@ def test_a_fraction_is_unsure_above_a_twentieth_and_unknown_above_three_tenths(e
     assert found.quantities["standard_errors"] == pytest.approx([error, error], rel=1e-4)
     assert found.quantities["noise"] == pytest.approx(noise)
     assert found.quantities["nearest_profiles"] == pytest.approx(0.1)
-    assert told(found, "known to ± ") == (level == "caution")
+    assert told(found, "has a standard error of") == (level == "caution")
     assert told(found, "nearly a mixture") == (level == "not identifiable")
 
 
@@ -337,7 +337,7 @@ def test_the_nearest_profile_of_the_worst_known_part_is_named():
     profiles = [[0.1, 0.1, 0.9, 0.9, 0.1, 0.9], [0.9, 0.1, 0.1, 0.5, 0.5, 0.1], [0.9, 0.3, 0.1, 0.5, 0.5, 0.1]]
     found = examined_fractions([[0.2, 0.3, 0.5]] * 12, profiles, 0.03, parts=["a", "b", "c"])
     worst = int(np.argmax(found.quantities["standard_errors"]))
-    assert told(found, f"part {'abc'[worst]!r} is known")
+    assert told(found, f"part {'abc'[worst]!r} has a standard error")
     assert told(found, f"its nearest is {'acb'[worst]!r}")
 
 

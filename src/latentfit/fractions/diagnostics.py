@@ -388,7 +388,7 @@ def _examine_profiles(
     if determined:
         examiner.check(
             "standard_errors", "Standard error of the least certain fraction", errors[worst] <= SETTINGS.unsure,
-            f"The fraction of part {parts[worst]!r} is known to ± {errors[worst]:.2f} only (limit {SETTINGS.unsure}; "
-            f"its nearest is {near!r}); add features in which they differ, or join the two.",
+            f"The fraction of part {parts[worst]!r} has a standard error of {errors[worst]:.2f} (limit "
+            f"{SETTINGS.unsure}; its nearest is {near!r}); add features in which they differ, or join the two.",
             value=errors[worst], limit=SETTINGS.unsure,
         )  # fmt: skip

@@ -186,7 +186,7 @@ def experience_weight(correlation: float, standard_error: float, experience: Exp
     mean, deviation = experience.log_correlation
     density = np.exp(-0.5 * ((np.log(CORRELATIONS) - mean) / deviation) ** 2)
     # The ratio of two normal likelihoods by the difference of their exponents, which does not underflow.
-    exponent = -0.5 * ((estimate - CORRELATIONS) ** 2 - estimate**2) / error**2
+    exponent = CORRELATIONS * (estimate - CORRELATIONS / 2) / error / error  # no squares, which can overflow
     top = float(exponent.max())
     likelihood = np.log((density * np.exp(exponent - top)).sum() / density.sum()) + top
     return float(expit(likelihood + logit(experience.prior)))
