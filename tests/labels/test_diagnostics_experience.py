@@ -13,7 +13,7 @@ from scipy.stats import binom, norm
 import latentfit
 from latentfit.core.mixture.parameters import stack_confusions
 from latentfit.core.progress import StageClock
-from latentfit.core.verdict import Expectation, make_report, unchecked
+from latentfit.core.verdict import Expectation, FitReport, make_report, unchecked
 from latentfit.labels.diagnostics import examine_truth, experience
 from latentfit.labels.diagnostics.experience import (
     CORRELATIONS,
@@ -213,3 +213,14 @@ def test_a_consensus_whose_actual_error_is_outside_the_stated_interval_is_never_
 
 def test_an_error_of_the_correlation_that_is_huge_leaves_the_prior():
     assert experience_weight(0.0, 1e200) == pytest.approx(EXPERIENCE.prior)
+
+
+@pytest.mark.parametrize(("n_truth", "error", "passed"), [(1, 1.0, True), (3, 0.0, True), (100, 0.6, False)])
+def test_few_true_answers_must_be_outside_by_more_than_chance(n_truth, error, passed):
+    expected = Expectation("error of the consensus", 0.15, 0.05, 0.3)
+    report = FitReport("ok", [], {"n_tasks": 1000}, [], {}, [], expected)
+    found = examine_truth(report, error, n_truth)
+    assert found.checks[-1].passed == passed
+    assert found.checks[-1].p_value is not None
+    whole = replace(report, quantities={"n_tasks": n_truth})
+    assert not examine_truth(whole, error, n_truth).checks[-1].passed  # all tasks: nothing is left to chance

@@ -138,6 +138,10 @@ def test_a_code_for_not_asked_is_a_category_and_an_empty_cell_is_none(code):
     if code == 9:
         assert report.quantities["determined_categories"] == ["q1=9", "q2=9"]
         assert any("--missing 9" in reason for reason in report.reasons)
+        frame["q3"] = frame["q3"].map({0: 9, 1: 1})  # an answer of another column: --missing 9 would lose it
+        reasons = LatentClass(2).fit(frame).report_.reasons
+        assert any("empty in the file" in reason for reason in reasons)
+        assert not any("--missing 9" in reason for reason in reasons)
     else:
         assert report.verdict == "ok", report.reasons
 

@@ -124,6 +124,10 @@ def summarise(
 
 def of_model(model: LatentModel, model_file: str, n_rows: int, stage: str, begin: float, **more: Any) -> dict[str, Any]:
     """The summary of a command that uses a saved model since `begin`: what the model tells of its fit, its verdict."""
+    of_fit = summary_of(model.report_)
+    of_fit["headline"] = f"In the fit of the model: {of_fit['headline']}"
+    if of_fit["expected"] is not None:
+        of_fit["expected"]["sentence"] = f"In the fit of the model, not in these data: {of_fit['expected']['sentence']}"
     return {
         "command": command_line(),
         "version": latentfit.__version__,
@@ -131,7 +135,7 @@ def of_model(model: LatentModel, model_file: str, n_rows: int, stage: str, begin
         "n_rows": n_rows,
         **outcome_of(model),
         "seconds": {stage: round(time.perf_counter() - begin, 6)},
-        **summary_of(model.report_),
+        **of_fit,
         **more,
     }
 

@@ -86,11 +86,14 @@ def _figures(crowd: FittedCrowd, context: Context, tasks: Tasks | None) -> list[
         first = Figure("Error", f"{summary['error_rate']:.1%}", versus)
     else:
         expected = crowd.report.expected
-        value = tasks.expected_error if expected is None else expected.value
-        interval = "proportion of tasks"
-        if expected is not None and expected.low is not None and expected.high is not None:
-            interval = f"{expected.coverage:.0%} interval {expected.low:.1%} to {expected.high:.1%}"
-        first = Figure("Expected error", f"{value:.1%}", interval)
+        if expected is None and crowd.report.verdict == "not identifiable":
+            first = Figure("Expected error", "–", "the labels do not determine the consensus")
+        else:
+            value = tasks.expected_error if expected is None else expected.value
+            interval = "proportion of tasks"
+            if expected is not None and expected.low is not None and expected.high is not None:
+                interval = f"{expected.coverage:.0%} interval {expected.low:.1%} to {expected.high:.1%}"
+            first = Figure("Expected error", f"{value:.1%}", interval)
     per_task = tasks.n_labels / max(tasks.n_labelled, 1)
     return [first, Figure("Labels per task", f"{per_task:.1f}", f"{tasks.n_labels:,} in all"), workers]
 

@@ -130,7 +130,9 @@ def examine_labels(
     _examine_consensus(examiner, labels, mixture, calibration, consensus)
     _examine_model(examiner, labels, mixture, pairs)
     examiner.check_converged(converged)
-    return examiner.conclude()
+    outcome = examiner.conclude()
+    # no error is stated of a consensus that the labels do not determine
+    return replace(outcome, expected=None) if outcome.verdict == "not identifiable" else outcome
 
 
 def _examine_sizes(examiner: Examiner, labels: CodedLabels) -> None:
@@ -377,11 +379,22 @@ def _examine_known_answers(examiner: Examiner, errors: ExpectedErrors) -> None:
 
 
 def examine_truth(report: FitReport, error: float, n_truth: int) -> FitReport:
-    """The report with the actual error, measured on `n_truth` tasks, compared with the stated one."""
+    """The report with the actual error, measured on `n_truth` tasks, compared with the stated one.
+
+    Where the truth of some tasks alone is known, the error among these must lie outside by more than their number
+    allows by chance.
+    """
     expected = report.expected
     if expected is None or expected.low is None or expected.high is None:
         return report
     inside = expected.low <= error <= expected.high
+    probability = None
+    if not inside and n_truth < report.quantities.get("n_tasks", n_truth):
+        n_wrong = round(error * n_truth)
+        above = error > expected.high
+        tail = 1 - bdtr(n_wrong - 1, n_truth, expected.high) if above else bdtr(n_wrong, n_truth, expected.low)
+        probability = float(tail) if n_wrong or not above else 1.0
+        inside = probability >= TUNING.known_answers
     why = (
         "workers err together more than in other crowds, so the probabilities are too sure: give some of these answers "
         "as known ones (--gold), or ask workers from elsewhere"
@@ -394,7 +407,7 @@ def examine_truth(report: FitReport, error: float, n_truth: int) -> FitReport:
     )
     name, title = "actual_error", "Actual error lies in the stated interval"
     limit = expected.high if error >= expected.low else expected.low
-    check = Check(name, title, inside, error, limit, reason="" if inside else reason)
+    check = Check(name, title, inside, error, limit, probability, reason="" if inside else reason)
     examination = Examination([*report.checks, check], report.quantities, expected)
     return replace(report, verdict=examination.verdict, reasons=examination.reasons, checks=examination.checks)
 

@@ -444,12 +444,17 @@ def _examine_codes(examiner: Examiner, table: Table, evidence: CellPairs) -> Non
     if found:
         column, code = named[0]
         other = table.columns[int(evidence.columns[found[0].column])].name
+        value, with_codes = str(column.categories[code]), {id(one) for one, _ in named}
+        elsewhere = any(value in map(str, one.categories) for one in table.columns if id(one) not in with_codes)
+        # --missing works on every column: an answer of another column must not be lost
+        suggestion = (
+            "leave these cells empty in the file" if elsewhere else f"declare it as missing (--missing {value})"
+        )
         reason = (
             f"Category {str(column.categories[code])!r} of column {column.name!r} is decided by column {other!r} in "
             f"{1 - THRESHOLDS.exceptions:.0%} or more of the rows ({found[0].n_rows:.0f} rows have it; {len(cells)} "
             "such categories, 0 are allowed): a code for a question that was not asked counts as an answer and makes "
-            f"classes of its own; declare it as missing (--missing {column.categories[code]}), or leave the column "
-            "out (--drop)."
+            f"classes of its own; {suggestion}, or leave the column out (--drop)."
         )
     examiner.check(
         "not_asked_codes", "Categories that another column decides", not found, reason, value=len(cells), limit=0
