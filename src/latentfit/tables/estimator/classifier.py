@@ -108,7 +108,7 @@ class LatentClassClassifier(ClassifierMixin, LatentModel):
         Joint log-likelihood of columns and labels, summed over rows, in nats.
     objective_ : float
         Log-likelihood plus the log-prior of the smoothing.
-    objective_path_ : ndarray of shape (n_iter_ + 1,)
+    objective_path_ : ndarray of shape (n_steps + 1,)
         The objective before and after every EM iteration, summed over the labels.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, with figures on rows left out; made when first used.

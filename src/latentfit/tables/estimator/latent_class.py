@@ -188,7 +188,7 @@ class LatentClass(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableModel)
         Sum over rows in nats, without prior.
     objective_ : float
         Log-likelihood plus the log-prior of the smoothing.
-    objective_path_ : ndarray of shape (n_iter_ + 1,)
+    objective_path_ : ndarray of shape (n_steps + 1,)
         The objective before and after every EM iteration.
     report_ : `latentfit.core.verdict.FitReport`
         Verdict, reasons, notes and quantities; made when first used.
